@@ -1,0 +1,1 @@
+"""Everything of the course that is not a lesson or a kernel: grading, lessons, the command line."""
