@@ -87,7 +87,9 @@ class Tolerance:
         # terms grows like sqrt(n) ulps. A factor of 4 leaves room for exp2 and fast division.
         rounding = torch.finfo(dtype).eps
         accumulation = torch.finfo(torch.float32).eps * max(1, reduction_length) ** 0.5
-        return 4 * (rounding + accumulation) if dtype == torch.float32 else rounding + 4 * accumulation
+        return (
+            4 * (rounding + accumulation) if dtype == torch.float32 else rounding + 4 * accumulation
+        )
 
 
 @dataclass(frozen=True)
