@@ -211,7 +211,7 @@ def team(
         high = m.to(tl.int32, bitcast=True).to(tl.int64) << 32
         low = d.to(tl.uint32, bitcast=True).to(tl.int64)
         slots = slots_ptr + i.to(tl.int64) * TEAM
-        tl.atomic_xchg(slots + rank, high | low)
+        tl.atomic_xchg(slots + rank, high | low, sem="relaxed")
         after = i + teams
         x_next = tl.load(
             x_ptr + after.to(tl.int64) * x_stride + cols,
