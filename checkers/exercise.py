@@ -241,6 +241,8 @@ class Exercise:
     allowed_ops: aten operators that the answer may run besides allocating and viewing ("aten::add").
     hints: a question, a direction, the key line.
     section: the lesson's heading that teaches this.
+    compile_cases: names of the cases that the compile and codegen stages look at; without any,
+        the first one. Choose those where the technique shows (aligned rows for 128-bit loads).
     """
 
     id: str
@@ -266,6 +268,7 @@ class Exercise:
     rules: tuple[Rule | GraphRule, ...] = ()
     speed: tuple[SpeedTarget, ...] = ()
     max_registers: int = 255
+    compile_cases: tuple[str, ...] = ()
 
     @property
     def chapter(self) -> str:

@@ -1,0 +1,234 @@
+"""Grades an answer: strings the stages together and keeps the workers warm.
+
+with Grader(course) as grader:
+    report = grader.grade(exercise, answer)
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from checkers import answers
+from checkers.answers import Answer
+from checkers.course import Course
+from checkers.exercise import Evidence, Exercise, Finding, Report, Rung, Stage, Verdict
+from checkers.grading import stages
+from checkers.grading.diagnose import diagnose
+from checkers.grading.source import check_source
+from checkers.grading.worker import Ending, Worker
+
+NEEDS_DEVICE = "needs a GPU, or the simulator"
+OnStage = Callable[[Stage], None]
+DEVICES = ("auto", "cuda", "simulator")
+
+
+class DeviceError(Exception):
+    """The device that was asked for is not there; the text says what is."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Seconds that a stage's child may take. Importing the libraries does not count."""
+
+    compile: float = 60.0
+    run: float = 60.0
+    run_cuda: float = 240.0  # cases past 2^31 elements, and the timing
+
+
+def cuda_available() -> bool:
+    """Whether PyTorch sees a CUDA GPU."""
+    import torch
+
+    return torch.cuda.is_available()
+
+
+def resolve_device(device: str) -> str:
+    """ "cuda" or "simulator" for what was asked. Raises DeviceError when it can't be had."""
+    if device not in DEVICES:
+        raise DeviceError(f"there is no device {device!r}: choose one of {', '.join(DEVICES)}.")
+    if device == "auto":
+        return "cuda" if cuda_available() else "simulator"
+    if device == "cuda" and not cuda_available():
+        raise DeviceError(
+            "PyTorch sees no CUDA GPU here. Without --device, everything that needs none is "
+            "graded; `ladder doctor` says more."
+        )
+    return device
+
+
+class Grader:
+    """Grades answers of a course; its workers start with the first and end with ``close``."""
+
+    def __init__(self, course: Course, limits: Limits = Limits()) -> None:
+        self.course = course
+        self.limits = limits
+        quiet = {"TRITON_DEFAULT_FP_FUSION": "1"}  # Triton's default to 3.9, without its warning
+        self._compiling = Worker({**quiet, "TRITON_INTERPRET": "0", "CUDA_VISIBLE_DEVICES": ""})
+        self._on_cuda = Worker({**quiet, "TRITON_INTERPRET": "0"})
+        self._on_cpu = Worker({**quiet, "TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""})
+
+    def __enter__(self) -> Grader:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the workers."""
+        for worker in (self._compiling, self._on_cuda, self._on_cpu):
+            worker.close()
+
+    def grade(
+        self,
+        exercise: Exercise,
+        answer: Answer,
+        device: str = "auto",
+        seed: int | None = None,
+        on_stage: OnStage | None = None,
+    ) -> Report:
+        """The report on one answer.
+
+        device: "auto", "cuda" or "simulator".  seed: of the random inputs, to replay a failure.
+        on_stage: called with each stage as it ends.
+        Raises DeviceError, WorkerError, and AnswerError when the course itself is damaged.
+        """
+        place = resolve_device(device)
+        seed = random.SystemRandom().randrange(2**31) if seed is None else seed
+        done: list[Stage] = []
+
+        def finished(stage: Stage) -> None:
+            if stage.name in stages.applicable(exercise):
+                done.append(stage)
+                if on_stage is not None:
+                    on_stage(stage)
+
+        source = self._check_source(exercise, answer)
+        finished(source)
+        if source.verdict is Verdict.PASS:
+            job = {
+                "root": str(self.course.root),
+                "exercise": exercise.id,
+                "setup": answer.setup,
+                "source": answer.source,
+                "seed": seed,
+                "device": "cuda" if place == "cuda" else "cpu",
+            }
+            for stage in self._later_stages(exercise, job, place):
+                finished(stage)
+        return stages.report(exercise, seed, done)
+
+    def _check_source(self, exercise: Exercise, answer: Answer) -> Stage:
+        skeleton = answers.skeleton_of(self.course, exercise.id)
+        setup = answer.setup
+        return check_source(
+            exercise, setup + answer.source, setup + skeleton, setup.count("\n") + 1
+        )
+
+    def _later_stages(self, exercise: Exercise, job: Mapping[str, Any], place: str) -> list[Stage]:
+        """compile, run, codegen and speed, in the report's order."""
+        compiled, codegen = None, None
+        if "compile" in exercise.rung.stages:
+            compiled, codegen = self._compile(exercise, job, place)
+            if compiled.verdict is Verdict.FAIL:
+                later = [
+                    stages.skipped("run", "it does not compile yet"),
+                    codegen,
+                    stages.skipped("speed", "an answer is timed once it is right"),
+                ]
+                return [compiled, *later]
+        run, speed = self._run(exercise, job, place)
+        return [stage for stage in (compiled, run, codegen, speed) if stage is not None]
+
+    def _compile(
+        self, exercise: Exercise, job: Mapping[str, Any], place: str
+    ) -> tuple[Stage, Stage]:
+        worker = self._compiling
+        if exercise.rung is Rung.TORCH:  # what Inductor generates depends on the device
+            worker = self._on_cuda if place == "cuda" else self._on_cpu
+        ending = worker.run(
+            "checkers.grading.compile.main", dict(job), self.limits.compile, preload(exercise, job)
+        )
+        found = reported(ending)
+        nothing = stages.skipped("codegen", "there is no code to read until it compiles")
+        if "compile" not in found:
+            stage = broken("compile", exercise, ending, self.limits.compile)
+            return stages.with_output(stage, ending.printed), nothing
+        compiled = stages.with_output(found["compile"], ending.printed)
+        return compiled, stages.with_output(found.get("codegen", nothing), ending.printed)
+
+    def _run(self, exercise: Exercise, job: Mapping[str, Any], place: str) -> tuple[Stage, Stage]:
+        untimed = stages.skipped("speed", "an answer is timed once it is right")
+        if place != "cuda" and exercise.rung is Rung.CUTE:
+            return stages.skipped("run", NEEDS_DEVICE), stages.skipped("speed", NEEDS_DEVICE)
+        worker = self._on_cuda if place == "cuda" else self._on_cpu
+        limit = self.limits.run_cuda if place == "cuda" else self.limits.run
+        ending = worker.run("checkers.grading.run.main", dict(job), limit, preload(exercise, job))
+        found = reported(ending)
+        if "run" not in found:
+            stage = broken("run", exercise, ending, limit)
+            return stages.with_output(stage, ending.printed), untimed
+        run = stages.with_output(found["run"], ending.printed)
+        if run.verdict is not Verdict.PASS:
+            return run, untimed
+        if place != "cuda":
+            return run, stages.skipped("speed", NEEDS_DEVICE)
+        if "speed" not in found and exercise.speed:
+            return run, broken("speed", exercise, ending, limit)
+        return run, found.get("speed", untimed)
+
+
+def preload(exercise: Exercise, job: Mapping[str, Any]) -> tuple[str, ...]:
+    """Libraries that a job needs imported before its child is forked."""
+    wanted = {
+        Rung.TORCH: ("torch._dynamo", "torch._inductor.compile_fx"),
+        Rung.TRITON: ("triton",),
+        Rung.CUTE: ("cutlass", "cutlass.cute"),
+        Rung.PYTHON: (),
+    }[exercise.rung]
+    uses_cute = "import cutlass" in job["setup"] + job["source"]
+    return ("cutlass", "cutlass.cute") if uses_cute and not wanted else wanted
+
+
+def reported(ending: Ending) -> dict[str, Stage]:
+    """The stages that a job reported, by name."""
+    found = [
+        stages.stage_from_json(event["stage"])
+        for event in ending.events
+        if event["event"] == "stage"
+    ]
+    return {stage.name: stage for stage in found}
+
+
+def broken(name: str, exercise: Exercise, ending: Ending, limit: float) -> Stage:
+    """A stage whose child did not live to report it."""
+    cases = [event["name"] for event in ending.events if event["event"] == "case"]
+    at = f" on case {cases[-1]}" if cases else ""
+    if ending.kind == "timeout":
+        finding = Finding(
+            f"Not done after {limit:.0f} seconds{at}: it was stopped.",
+            probable="Look for a loop whose condition never becomes false"
+            + (", or a barrier that not every thread reaches." if name != "compile" else "."),
+        )
+        error = "check:timeout"
+    elif ending.kind == "exit":
+        finding = Finding(
+            f"The process that ran the answer ended{at} before it could report: {ending.detail}.",
+            probable="Does the answer call sys.exit or os._exit? A segmentation fault comes from a "
+            "pointer or an index outside of a tensor.",
+        )
+        error = "check:exit"
+    else:
+        finding = Finding(
+            f"The answer ended the process{at} without an error.",
+            probable="Does it call os._exit(0), or quit()? A function returns; it never exits.",
+        )
+        error = "check:exit"
+    evidence = Evidence(name, cases=tuple(cases[-1:]), error=error)
+    stage = stages.failed(name, diagnose(exercise, evidence, finding))
+    return replace(stage, seconds=ending.seconds)
+
+
+__all__ = ["DEVICES", "DeviceError", "Grader", "Limits", "NEEDS_DEVICE", "resolve_device"]

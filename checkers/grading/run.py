@@ -1,0 +1,515 @@
+"""The run stage, in a worker's child: calls the answer on every case and compares.
+
+On a CUDA GPU the answer runs there; without one, Triton kernels run in Triton's interpreter on CPU
+tensors that claim to be CUDA ones, and plain Python and torch.compile on CPU tensors.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import time
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from checkers.course import Course
+from checkers.exercise import Case, Evidence, Exercise, Finding, Rung, Stage, Verdict
+from checkers.grading import answer_module, errors
+from checkers.grading.compare import Comparison, compare
+from checkers.grading.diagnose import diagnose
+from checkers.grading.memory import Guarded, Watch, guarded_copy, interpreter_apart
+from checkers.grading.patterns import find_patterns
+from checkers.grading.picture import draw
+from checkers.grading.pretend import PretendCuda, pretended, real
+from checkers.grading.stages import failed, stage_to_json
+
+Emit = Callable[..., None]
+GPU_RUNS = 3  # a race shows by an answer that changes
+
+
+class Wrong(Exception):
+    """An answer is not right: the finding, and the evidence for a diagnosis."""
+
+    def __init__(
+        self, finding: Finding, error: str = "", patterns: frozenset[str] = frozenset()
+    ) -> None:
+        super().__init__(finding.summary)
+        self.finding = finding
+        self.error = error
+        self.patterns = patterns
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the answer runs: "cuda", "interpreter" (pretended CUDA) or "cpu"."""
+
+    kind: str
+
+    @property
+    def device(self) -> str:
+        return "cuda" if self.kind == "cuda" else "cpu"
+
+    @contextlib.contextmanager
+    def entered(self, watch: Watch) -> Iterator[None]:
+        """The answer's code runs within, watched."""
+        with contextlib.ExitStack() as stack:
+            if self.kind == "interpreter":
+                stack.enter_context(interpreter_apart(watch, real))
+                stack.enter_context(PretendCuda())
+            stack.enter_context(watch)
+            yield
+
+    def give(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The tensor as the answer sees it."""
+        return pretended(tensor) if self.kind == "interpreter" else tensor
+
+
+def place_for(exercise: Exercise, device: str) -> Place:
+    """Where this exercise's answer runs when ``device`` ("cuda" or "cpu") is asked for."""
+    if exercise.rung is Rung.PYTHON:
+        return Place("cpu")
+    if device == "cuda":
+        return Place("cuda")
+    return Place("interpreter" if exercise.rung is Rung.TRITON else "cpu")
+
+
+def generator_for(seed: int, case: Case, repetition: int) -> torch.Generator:
+    """Random numbers of one case and repetition; the same for the same seed."""
+    mixed = zlib.crc32(f"{seed}/{case.name}/{repetition}".encode())
+    return torch.Generator().manual_seed(mixed)
+
+
+def missing_function(exercise: Exercise, module: ModuleType) -> Finding | None:
+    """What is wrong with the name that the answer must define, if anything."""
+    found = getattr(module, exercise.function, None)
+    if callable(found):
+        return None
+    what = "does not define it" if found is None else f"makes it a {type(found).__name__}"
+    return Finding(
+        f"The answer must define a function `{exercise.function}`; it {what}.",
+        probable=f"Keep the line `def {exercise.function}(...)` as the exercise gives it.",
+    )
+
+
+def main(job: Mapping[str, Any], emit: Emit) -> None:
+    """The job: emits ``case`` events as it goes, then ``stage`` events for run and speed."""
+    exercise = Course(Path(job["root"])).exercise(job["exercise"])
+    place = place_for(exercise, job["device"])
+    begun = time.monotonic()
+    stage, function = run_stage(exercise, place, job, emit)
+    emit("stage", stage=stage_to_json(_timed(stage, time.monotonic() - begun)))
+    if function is not None and exercise.speed and place.device == "cuda":
+        emit("case", name="speed")
+        emit("stage", stage=stage_to_json(speed_stage(exercise, function, job["seed"])))
+
+
+def _timed(stage: Stage, seconds: float) -> Stage:
+    from dataclasses import replace
+
+    return replace(stage, seconds=seconds)
+
+
+def run_stage(
+    exercise: Exercise, place: Place, job: Mapping[str, Any], emit: Emit
+) -> tuple[Stage, Callable | None]:
+    """The run stage, and the answer's function when it was right on every case."""
+    text = job["setup"] + job["source"]
+    tree = ast.parse(text)
+    path = answer_module.file_of(job)
+    first_line = answer_module.setup_lines(job) + 1
+    watch = Watch(allowed=frozenset(exercise.allowed_ops))
+    try:
+        with place.entered(watch), watch.pause():
+            module = answer_module.load(job)
+        finding = missing_function(exercise, module)
+        if finding is not None:
+            raise Wrong(finding, "check:missing_function")
+        function = getattr(module, exercise.function)
+    except Wrong as wrong:
+        evidence = Evidence("run", error=wrong.error, tree=tree)
+        return failed("run", diagnose(exercise, evidence, wrong.finding)), None
+    except BaseException as error:
+        finding = errors.explain(error, text, str(path), first_line)
+        evidence = Evidence("run", error=errors.error_text(error), tree=tree)
+        return failed("run", diagnose(exercise, evidence, finding)), None
+
+    cases = [case for case in exercise.cases if place.device == "cuda" or not case.needs_gpu]
+    wrong_cases: list[tuple[Case, Wrong]] = []
+    passed: list[str] = []
+    worst = 0.0
+    for case in cases:
+        emit("case", name=case.name)
+        try:
+            runner = CaseRunner(exercise, place, case, job["seed"])
+            worst = max(worst, runner.check(function))
+            passed.append(case.name)
+        except Wrong as wrong:
+            wrong_cases.append((case, wrong))
+        except BaseException as error:
+            finding = errors.explain(error, text, str(path), first_line)
+            wrong_cases.append((case, Wrong(finding, errors.error_text(error))))
+            if place.device == "cuda":
+                break  # the context may be lost: what follows would tell of that only
+    if not wrong_cases:
+        measures = {
+            "cases": len(cases),
+            "largest_error_over_bound": round(worst, 3),
+            "where": place.kind,
+        }
+        return Stage("run", Verdict.PASS, f"right on {len(cases)} cases", 0.0, measures), function
+    case, wrong = wrong_cases[0]
+    evidence = Evidence(
+        "run",
+        cases=tuple(case.name for case, _ in wrong_cases),
+        passed=tuple(passed),
+        patterns=wrong.patterns,
+        error=wrong.error,
+        tree=tree,
+    )
+    finding = _with_case(diagnose(exercise, evidence, wrong.finding), case)
+    stage = failed("run", finding, cases=len(cases), wrong=len(wrong_cases), where=place.kind)
+    return stage, None
+
+
+def _with_case(finding: Finding, case: Case) -> Finding:
+    from dataclasses import replace
+
+    return replace(finding, case=f"{case}: {case.why}" if case.why else str(case))
+
+
+class CaseRunner:
+    """One case: builds its arguments, calls the answer as often as needed, and compares."""
+
+    def __init__(self, exercise: Exercise, place: Place, case: Case, seed: int) -> None:
+        self.exercise = exercise
+        self.place = place
+        self.case = case
+        self.seed = seed
+
+    def check(self, function: Callable) -> float:
+        """The largest error over its bound. Raises Wrong, or what the answer raises."""
+        if self.exercise.rung is Rung.PYTHON:
+            return self.check_once(function, 0)[0]
+        worst, first = self.check_once(function, 0)
+        if self.case.needs_gpu:
+            return worst  # too large to keep several answers of
+        if self.place.device == "cuda":
+            for _ in range(GPU_RUNS - 1):
+                again_worst, again = self.check_once(function, 0)
+                worst = max(worst, again_worst)
+                self.same(first, again)
+        fresh_worst, _ = self.check_once(function, 1, reuse=True)
+        return max(worst, fresh_worst)
+
+    def check_once(
+        self, function: Callable, repetition: int, reuse: bool = False
+    ) -> tuple[float, list[torch.Tensor]]:
+        """Calls once on fresh inputs and compares. With ``reuse``, the same tensors are given new
+        contents and the call is repeated, to find answers that are kept between calls."""
+        exercise, case = self.exercise, self.case
+        arguments = exercise.inputs(case, generator_for(self.seed, case, repetition))
+        kept: list[Guarded | None] = [
+            guarded_copy(a, self.place.device) if isinstance(a, torch.Tensor) else None
+            for a in arguments
+        ]
+        given = tuple(
+            a if k is None else self.place.give(k.tensor)
+            for a, k in zip(arguments, kept, strict=True)
+        )
+        result, watch = self.call(function, given)
+        worst = self.verify(result, arguments, kept, watch, None)
+        answers = [t.clone() for t in tensors_of(real(result))]
+        if not reuse or not any(kept):
+            return worst, answers
+        before = [t for t in tensors_of(real(result))]
+        renewed = exercise.inputs(case, generator_for(self.seed, case, repetition + 1))
+        for new, old in zip(renewed, kept, strict=True):
+            if old is not None:
+                with torch.no_grad():
+                    old.tensor.copy_(new)
+        renewed = tuple(
+            new if old is not None else argument
+            for new, old, argument in zip(renewed, kept, arguments, strict=True)
+        )
+        result, watch = self.call(function, given)
+        worst = max(worst, self.verify(result, renewed, kept, watch, answers))
+        for old, copy in zip(before, answers, strict=True):
+            if not same_bits(old, copy):
+                raise Wrong(
+                    Finding(
+                        "The second call overwrote what the first one returned.",
+                        probable="Each call must return a tensor of its own: allocate the output "
+                        "inside the function, and keep nothing between calls.",
+                    ),
+                    "check:stale",
+                )
+        return worst, answers
+
+    def call(self, function: Callable, arguments: tuple) -> tuple[Any, Watch]:
+        """Calls the answer, watched; on a GPU, on a stream of its own that alone is waited for."""
+        exercise = self.exercise
+        # torch.compile's own run-time operators are the point of that rung, so only the
+        # guard zones are of use there.
+        watch = Watch(allowed=frozenset(exercise.allowed_ops))
+        watched = exercise.rung in (Rung.TRITON, Rung.CUTE)
+        entered = self.place.entered(watch) if watched else contextlib.nullcontext()
+        if self.place.device != "cuda":
+            with entered:
+                return exercise.call(function, arguments), watch
+        stream = torch.cuda.Stream()
+        torch.cuda.synchronize()
+        with entered, torch.cuda.stream(stream):
+            result = exercise.call(function, arguments)
+        stream.synchronize()
+        snapshots = [t.clone() for t in tensors_of(result)]
+        torch.cuda.synchronize()
+        for now, at_stream_end in zip(tensors_of(result), snapshots, strict=True):
+            if not same_bits(now, at_stream_end):
+                raise Wrong(
+                    Finding(
+                        "The result was not ready when the current stream had finished.",
+                        probable="The kernel runs on another stream than PyTorch's current one; "
+                        "launch it on `torch.cuda.current_stream()`.",
+                    ),
+                    "check:stream",
+                )
+        return result, watch
+
+    def verify(
+        self,
+        result: Any,
+        arguments: tuple,
+        kept: Sequence[Guarded | None],
+        watch: Watch,
+        previous: list[torch.Tensor] | None,
+    ) -> float:
+        """Compares a result with the oracle's for ``arguments``; returns the error over its bound.
+
+        Raises Wrong: guard zones and inputs first, then type, shape and dtype, then values.
+        """
+        clones = tuple(
+            a.detach().clone().to(self.place.device) if isinstance(a, torch.Tensor) else a
+            for a in arguments
+        )
+        expected = self.exercise.oracle(*clones)
+        if watch.used:
+            raise Wrong(torch_did_it(watch.used[0]), f"check:torch_ops:{watch.used[0]}")
+        self.check_guards(kept, watch)
+        self.check_inputs(clones, kept)
+        got = real(result)
+        worst = self.check_values(got, expected, arguments, previous)
+        for invariant in self.exercise.invariants:
+            says = invariant.holds(got, clones)
+            if says:
+                raise Wrong(Finding(says), f"check:invariant:{invariant.name}")
+        return worst
+
+    def check_guards(self, kept: Sequence[Guarded | None], watch: Watch) -> None:
+        """No store went before or past a tensor."""
+        named = [(f"argument {i + 1}", k) for i, k in enumerate(kept) if k is not None]
+        named += [("the output", guard) for guard in watch.fresh]
+        for name, guard in named:
+            side = guard.torn()
+            if side:
+                where = "past the end of" if side == "after" else "before the start of"
+                raise Wrong(
+                    Finding(
+                        f"The kernel wrote {where} {name}, of shape {tuple(guard.tensor.shape)}.",
+                        probable="A store has no mask, or a mask that lets through elements that "
+                        "do not exist.",
+                    ),
+                    "check:out_of_bounds",
+                )
+
+    def check_inputs(self, clones: tuple, kept: Sequence[Guarded | None]) -> None:
+        """No argument was written to."""
+        for number, (clone, guard) in enumerate(zip(clones, kept, strict=True), 1):
+            if guard is not None and not same_bits(clone, guard.tensor.detach()):
+                raise Wrong(
+                    Finding(
+                        f"Argument {number} was written to: the function must leave its inputs "
+                        "as they are.",
+                        probable="The store goes to the input's pointer; give the kernel the "
+                        "output's.",
+                    ),
+                    "check:input_modified",
+                )
+
+    def check_values(
+        self, got: Any, expected: Any, arguments: tuple, previous: list[torch.Tensor] | None
+    ) -> float:
+        """Compares one value, or a tuple of them, with the oracle's."""
+        if isinstance(expected, tuple):
+            if not isinstance(got, tuple | list) or len(got) != len(expected):
+                raise Wrong(
+                    Finding(f"Wanted {len(expected)} values, got {describe(got)}."), "check:type"
+                )
+            pairs = zip(got, expected, strict=True)
+            return max(self.check_values(g, e, arguments, None) for g, e in pairs)
+        if not isinstance(expected, torch.Tensor):
+            if not plainly_equal(got, expected, self.exercise.tolerance.relative):
+                raise Wrong(Finding(f"Wanted {expected!r}, got {describe(got)}."), "check:value")
+            return 0.0
+        dtype = self.wanted_dtype(arguments, expected)
+        self.check_form(got, expected, dtype)
+        exercise = self.exercise
+        length = exercise.reduction_length(self.case)
+        compared = compare(got, expected, exercise.tolerance, dtype, length)
+        if compared.ok:
+            return compared.worst_error / compared.bound if compared.bound else 0.0
+        raise self.wrong_values(got, expected, arguments, compared, previous)
+
+    def wanted_dtype(self, arguments: tuple, expected: torch.Tensor) -> torch.dtype:
+        if self.exercise.output_dtype is not None:
+            return self.exercise.output_dtype(arguments) or expected.dtype
+        tensors = [a for a in arguments if isinstance(a, torch.Tensor)]
+        return tensors[0].dtype if tensors else expected.dtype
+
+    def check_form(self, got: Any, expected: torch.Tensor, dtype: torch.dtype) -> None:
+        """The type, shape, dtype and device of an answer."""
+        if type(got) is not torch.Tensor:
+            raise Wrong(
+                Finding(
+                    f"Wanted a torch.Tensor, got {describe(got)}.",
+                    probable="The function does not return its output."
+                    if got is None
+                    else "Return the output tensor itself.",
+                ),
+                "check:type",
+            )
+        if got.shape != expected.shape:
+            raise Wrong(
+                Finding(
+                    f"Wanted shape {tuple(expected.shape)}, got {tuple(got.shape)}.",
+                    probable="Allocate the output with `torch.empty_like` of the input, or with "
+                    "the shape that the exercise states.",
+                ),
+                "check:shape",
+            )
+        if got.dtype != dtype:
+            raise Wrong(
+                Finding(
+                    f"Wanted dtype {dtype}, got {got.dtype}.",
+                    probable="Compute in float32 if you like, but the output has the dtype that "
+                    "the exercise states.",
+                ),
+                "check:dtype",
+            )
+        if self.place.device == "cuda" and not got.is_cuda:
+            raise Wrong(
+                Finding(f"Wanted a tensor on cuda, got one on {got.device}."), "check:device"
+            )
+
+    def wrong_values(
+        self,
+        got: torch.Tensor,
+        expected: torch.Tensor,
+        arguments: tuple,
+        compared: Comparison,
+        previous: list[torch.Tensor] | None,
+    ) -> Wrong:
+        """Values that are wrong, as a finding with a picture."""
+        assert compared.wrong_mask is not None
+        stale = next((p for p in previous or () if p.shape == got.shape), None)
+        on_device = tuple(a.to(got.device) if isinstance(a, torch.Tensor) else a for a in arguments)
+        patterns = find_patterns(got, expected, on_device, compared.wrong_mask, stale)
+        unwritten = torch.isnan(got) & ~torch.isnan(expected) if "unwritten" in patterns else None
+        share = f"{compared.wrong} of {compared.total} elements"
+        finding = Finding(
+            f"Wrong on case {self.case.name}: {share} are off by more than "
+            f"{compared.bound:.1e} of their scale.",
+            element=str(compared),
+            picture=draw(compared.wrong_mask, got, unwritten),
+        )
+        return Wrong(finding, "check:values", patterns)
+
+    def same(self, first: list[torch.Tensor], again: list[torch.Tensor]) -> None:
+        """The same inputs gave the same answer. Raises Wrong (a race)."""
+        for a, b in zip(first, again, strict=True):
+            if not same_bits(a, b):
+                raise Wrong(
+                    Finding(
+                        "The answer changes from run to run on the same inputs: a race.",
+                        picture=draw(a != b),
+                        probable="Two threads touch the same place with nothing that orders them, "
+                        "or something is read before it is written.",
+                    ),
+                    "check:race",
+                    frozenset({"race"}),
+                )
+
+
+def tensors_of(value: Any) -> list[torch.Tensor]:
+    """The tensors in a result."""
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, tuple | list):
+        return [tensor for item in value for tensor in tensors_of(item)]
+    return []
+
+
+def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Equal in value, NaN equal to NaN."""
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    equal = a == b
+    if a.is_floating_point() or a.is_complex():
+        equal |= (a != a) & (b != b)
+    return bool(equal.all())
+
+
+def plainly_equal(got: Any, expected: Any, relative: float | None) -> bool:
+    """Plain values: equal, numbers within ``relative`` (1e-6 unless stated), containers by item."""
+    if isinstance(expected, bool) or not isinstance(expected, int | float):
+        if isinstance(expected, Mapping):
+            return (
+                isinstance(got, Mapping)
+                and got.keys() == expected.keys()
+                and all(plainly_equal(got[key], expected[key], relative) for key in expected)
+            )
+        return type(got) is type(expected) and bool(got == expected)
+    if isinstance(got, bool) or not isinstance(got, int | float):
+        return False
+    allowed = 1e-6 if relative is None else relative
+    return abs(got - expected) <= allowed * max(abs(expected), 1e-30)
+
+
+def describe(value: Any) -> str:
+    """A value in a few words."""
+    if value is None:
+        return "None"
+    if isinstance(value, torch.Tensor):
+        return f"a tensor of shape {tuple(value.shape)}, {value.dtype}"
+    text = repr(value)
+    return f"{text if len(text) < 80 else text[:77] + '...'} ({type(value).__name__})"
+
+
+def torch_did_it(operator: str) -> Finding:
+    """PyTorch computed something that the kernel was to compute."""
+    return Finding(
+        f"The function computes with PyTorch ({operator}): that is the kernel's work.",
+        probable="Around the kernel only allocating (torch.empty_like) and viewing are allowed; "
+        "move the arithmetic, copies and casts into the kernel.",
+    )
+
+
+def speed_stage(exercise: Exercise, function: Callable, seed: int) -> Stage:
+    """The speed stage of an answer that was right, on the current GPU."""
+    from checkers.grading.speed import check_speed
+
+    def verify(case: Case, result: Any, arguments: tuple) -> str | None:
+        """What is wrong with a timed output, if anything."""
+        runner = CaseRunner(exercise, Place("cuda"), case, seed)
+        try:
+            runner.check_values(real(result), exercise.oracle(*arguments), arguments, None)
+        except Wrong as wrong:
+            return wrong.finding.summary
+        return None
+
+    return check_speed(exercise, function, seed, verify)

@@ -1,0 +1,89 @@
+"""A warm process that forks one child a job. Run as ``python -m checkers.grading.zygote``.
+
+Importing PyTorch, Triton and CuTe DSL takes seconds; a fork of a process that has them takes
+milliseconds. The zygote never touches CUDA, so that each child can start it afresh, and a child's
+crash, exit or poisoned context is that child's alone.
+
+Jobs come in as lines of JSON on standard input. Events go out as lines of JSON on what was
+standard output: ``started`` with the child's pid, whatever the job reports, ``exited`` with its
+wait status. What the answer prints goes to the file that the job names.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import importlib
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+PR_SET_PDEATHSIG = 1  # prctl(2): the child dies with the zygote
+
+
+def emitter(descriptor: int, nonce: str) -> Callable[..., None]:
+    """A function that writes one event as a line of JSON to ``descriptor``."""
+
+    def emit(event: str, **fields: Any) -> None:
+        line = json.dumps({"event": event, "nonce": nonce, **fields}) + "\n"
+        view = memoryview(line.encode())
+        while view:
+            view = view[os.write(descriptor, view) :]
+
+    return emit
+
+
+def serve(events: int) -> None:
+    """Runs jobs until standard input ends."""
+    for line in sys.stdin:
+        job = json.loads(line)
+        for name in job["preload"]:
+            importlib.import_module(name)
+        emit = emitter(events, job["nonce"])
+        pid = os.fork()
+        if pid == 0:
+            child(job, events)
+        emit("started", pid=pid)
+        _, status = os.waitpid(pid, 0)
+        emit("exited", status=status)
+
+
+def child(job: dict[str, Any], events: int) -> None:
+    """Runs one job and exits; never returns."""
+    os.setsid()
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    printed = os.open(job["printed"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(printed, 1)
+    os.dup2(printed, 2)
+    faulthandler.enable(file=2)
+    code = 1
+    try:
+        module, _, name = job["run"].rpartition(".")
+        getattr(importlib.import_module(module), name)(job, emitter(events, job["nonce"]))
+        code = 0
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def main() -> None:
+    """Keeps the event pipe away from descriptor 1, where an answer's prints would go."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    events = os.dup(1)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+    serve(events)
+
+
+if __name__ == "__main__":
+    main()
