@@ -146,7 +146,7 @@ class _Expansion:
         if token.level:
             self.problem(start + 1, f"{{{name}}} stands in a list or quote; put it at the margin")
             return False
-        closing = self.lines[end - 1].strip()
+        closing = self.lines[end - 1].strip() if end <= len(self.lines) else ""
         if end - 1 == start or not closing.startswith(token.markup) or closing.strip("`~"):
             self.problem(start + 1, f"{{{name}}} is never closed; end it with {token.markup}")
             return False
