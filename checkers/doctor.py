@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from checkers.machine import CUTE, GIB, Machine
+from checkers.installation import CUTE, GIB, Installation
 
 OK, WARN, FAIL = "ok", "warn", "fail"
 MARKS = {OK: "✓", WARN: "!", FAIL: "✗"}
@@ -38,7 +38,7 @@ class Check:
     advice: str = ""
 
 
-def examine(machine: Machine) -> list[Check]:
+def examine(machine: Installation) -> list[Check]:
     """All checks, in the order in which a problem in one explains the next."""
     checks = [_python(machine), _platform(machine)]
     checks += [_torch(machine), _triton(machine), *_cute(machine)]
@@ -47,7 +47,7 @@ def examine(machine: Machine) -> list[Check]:
     return checks
 
 
-def abilities(machine: Machine, checks: Sequence[Check]) -> list[tuple[str, str]]:
+def abilities(machine: Installation, checks: Sequence[Check]) -> list[tuple[str, str]]:
     """For each kind of exercise, the stages that can be graded here, in words."""
     works = {check.name: check.state != FAIL for check in checks}
     gpu = machine.gpu is not None and works.get("GPU", False)
@@ -69,7 +69,7 @@ def abilities(machine: Machine, checks: Sequence[Check]) -> list[tuple[str, str]
 # ---- the checks
 
 
-def _python(machine: Machine) -> Check:
+def _python(machine: Installation) -> Check:
     found = ".".join(map(str, machine.python))
     if machine.python in ((3, 11), (3, 12)):
         return Check("Python", OK, found)
@@ -77,7 +77,7 @@ def _python(machine: Machine) -> Check:
     return Check("Python", FAIL, f"{found}, the course needs 3.11 or 3.12", advice)
 
 
-def _platform(machine: Machine) -> Check:
+def _platform(machine: Installation) -> Check:
     found = f"{machine.system} {machine.architecture}"
     if machine.system == "Linux" and machine.architecture in ("x86_64", "AMD64"):
         return Check("Platform", OK, found)
@@ -96,7 +96,7 @@ def _platform(machine: Machine) -> Check:
     return Check("Platform", FAIL, found, advice)
 
 
-def _package(machine: Machine, label: str, name: str) -> Check:
+def _package(machine: Installation, label: str, name: str) -> Check:
     """Version within the range, and importable."""
     low, high, tested = RANGES[name]
     version = machine.versions.get(name)
@@ -113,7 +113,7 @@ def _package(machine: Machine, label: str, name: str) -> Check:
     return Check(label, OK, version)
 
 
-def _torch(machine: Machine) -> Check:
+def _torch(machine: Installation) -> Check:
     check = _package(machine, "PyTorch", "torch")
     facts = machine.imported.get("torch", {})
     if check.state == FAIL:
@@ -131,11 +131,11 @@ def _torch(machine: Machine) -> Check:
     return Check("PyTorch", check.state, f"{check.found} (CUDA {cuda})", check.advice)
 
 
-def _triton(machine: Machine) -> Check:
+def _triton(machine: Installation) -> Check:
     return _package(machine, "Triton", "triton")
 
 
-def _cute(machine: Machine) -> list[Check]:
+def _cute(machine: Installation) -> list[Check]:
     version = machine.versions.get(CUTE)
     reinstall = (
         f"pip uninstall -y {CUTE} {CUTE}-libs-base {CUTE}-libs-core {CUTE}-libs-cu12 "
@@ -171,7 +171,7 @@ def _cute(machine: Machine) -> list[Check]:
     return [Check("CuTe DSL", OK, f"{version} ({', '.join(sorted(wheels))})")]
 
 
-def _gpu(machine: Machine) -> list[Check]:
+def _gpu(machine: Installation) -> list[Check]:
     gpu = machine.gpu
     if gpu is None:
         advice = "Fine for learning: only speed, and the runs of CuTe DSL kernels, need one."
@@ -201,7 +201,7 @@ def _gpu(machine: Machine) -> list[Check]:
     return checks
 
 
-def _compiler(machine: Machine) -> Check:
+def _compiler(machine: Installation) -> Check:
     wanted = "gcc" if machine.gpu else "g++"
     path = machine.which(wanted) or machine.which("clang++")
     if path:
@@ -211,7 +211,7 @@ def _compiler(machine: Machine) -> Check:
     return Check("C++ compiler", FAIL, f"no {wanted}", advice)
 
 
-def _disassemblers(machine: Machine) -> Check:
+def _disassemblers(machine: Installation) -> Check:
     found = [name for name in ("nvdisasm", "cuobjdump") if _tool(machine, name)]
     if "nvdisasm" in found:
         return Check("Disassembler", OK, ", ".join(found))
@@ -219,12 +219,12 @@ def _disassemblers(machine: Machine) -> Check:
     return Check("Disassembler", WARN, "no nvdisasm", advice)
 
 
-def _tool(machine: Machine, name: str) -> bool:
+def _tool(machine: Installation, name: str) -> bool:
     packages = machine.imported.get("tools", {})
     return bool(machine.which(name) or packages.get(name))
 
 
-def _jupyter(machine: Machine) -> Check:
+def _jupyter(machine: Installation) -> Check:
     missing = [name for name in ("jupyterlab", "ipykernel") if name not in machine.versions]
     if missing:
         return Check("Jupyter", FAIL, f"{' and '.join(missing)} not installed", INSTALL)
@@ -239,7 +239,7 @@ def _jupyter(machine: Machine) -> Check:
     return Check("Jupyter", OK, f"jupyterlab {machine.versions['jupyterlab']}, kernel python3")
 
 
-def _course_folder(machine: Machine) -> Check:
+def _course_folder(machine: Installation) -> Check:
     root = machine.root
     if not (root / "checkers" / "chapters").is_dir():
         advice = "Run it in the folder you cloned, or set LADDER_COURSE to that folder."
@@ -251,7 +251,7 @@ def _course_folder(machine: Machine) -> Check:
     return Check("Course folder", OK, str(root))
 
 
-def _memory(machine: Machine) -> Check:
+def _memory(machine: Installation) -> Check:
     if machine.free_memory is None:
         return Check("Memory", OK, "unknown on this system")
     found = f"{machine.free_memory / GIB:.1f} GiB free"
@@ -271,7 +271,7 @@ _HARMFUL = {
 }
 
 
-def _environment(machine: Machine) -> list[Check]:
+def _environment(machine: Installation) -> list[Check]:
     checks = []
     for name, effect in _HARMFUL.items():
         value = machine.environment.get(name, "")
@@ -304,7 +304,7 @@ def _driver_advice(cuda: object) -> str:
     return "update it (525 or newer), and see that `nvidia-smi` works for this user."
 
 
-def as_text(machine: Machine, checks: Sequence[Check], width: int = 80) -> str:
+def as_text(machine: Installation, checks: Sequence[Check], width: int = 80) -> str:
     """The report: one line a check, what to do under it, then what can be graded here."""
     lines = []
     for check in checks:
@@ -335,7 +335,7 @@ def _wrapped(head: str, text: str, width: int) -> list[str]:
 
 def main() -> int:
     """Prints the report. Returns 1 when something does not work, else 0."""
-    machine = Machine(root=Path(os.environ.get("LADDER_COURSE") or Path.cwd()))
+    machine = Installation(root=Path(os.environ.get("LADDER_COURSE") or Path.cwd()))
     checks = examine(machine)
     sys.stdout.write(as_text(machine, checks))
     return int(any(check.state == FAIL for check in checks))
