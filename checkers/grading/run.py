@@ -21,28 +21,14 @@ import torch
 from checkers.course import Course
 from checkers.exercise import Case, Evidence, Exercise, Finding, Rung, Stage, Verdict
 from checkers.grading import answer_module, errors
-from checkers.grading.compare import Comparison, compare
 from checkers.grading.diagnose import diagnose
 from checkers.grading.memory import Guarded, Watch, guarded_copy, interpreter_apart
-from checkers.grading.patterns import find_patterns
-from checkers.grading.picture import draw
 from checkers.grading.pretend import PretendCuda, pretended, real
 from checkers.grading.stages import failed, stage_to_json
+from checkers.grading.verify import Wrong, check_same, check_values, same_bits, tensors_of
 
 Emit = Callable[..., None]
 GPU_RUNS = 3  # a race shows by an answer that changes
-
-
-class Wrong(Exception):
-    """An answer is not right: the finding, and the evidence for a diagnosis."""
-
-    def __init__(
-        self, finding: Finding, error: str = "", patterns: frozenset[str] = frozenset()
-    ) -> None:
-        super().__init__(finding.summary)
-        self.finding = finding
-        self.error = error
-        self.patterns = patterns
 
 
 @dataclass(frozen=True)
@@ -203,7 +189,7 @@ class CaseRunner:
             for _ in range(GPU_RUNS - 1):
                 again_worst, again = self.check_once(function, 0)
                 worst = max(worst, again_worst)
-                self.same(first, again)
+                check_same(first, again)
         fresh_worst, _ = self.check_once(function, 1, reuse=True)
         return max(worst, fresh_worst)
 
@@ -223,7 +209,7 @@ class CaseRunner:
             for a, k in zip(arguments, kept, strict=True)
         )
         result, watch = self.call(function, given)
-        worst = self.verify(result, arguments, kept, watch, None)
+        worst = self.verify(result, arguments, kept, watch, ())
         answers = [t.clone() for t in tensors_of(real(result))]
         if not reuse or not any(kept):
             return worst, answers
@@ -287,7 +273,7 @@ class CaseRunner:
         arguments: tuple,
         kept: Sequence[Guarded | None],
         watch: Watch,
-        previous: list[torch.Tensor] | None,
+        previous: Sequence[torch.Tensor],
     ) -> float:
         """Compares a result with the oracle's for ``arguments``; returns the error over its bound.
 
@@ -303,7 +289,7 @@ class CaseRunner:
         self.check_guards(kept, watch)
         self.check_inputs(clones, kept)
         got = real(result)
-        worst = self.check_values(got, expected, arguments, previous)
+        worst = check_values(self.exercise, self.case, got, expected, arguments, previous)
         for invariant in self.exercise.invariants:
             says = invariant.holds(got, clones)
             if says:
@@ -341,154 +327,6 @@ class CaseRunner:
                     "check:input_modified",
                 )
 
-    def check_values(
-        self, got: Any, expected: Any, arguments: tuple, previous: list[torch.Tensor] | None
-    ) -> float:
-        """Compares one value, or a tuple of them, with the oracle's."""
-        if isinstance(expected, tuple):
-            if not isinstance(got, tuple | list) or len(got) != len(expected):
-                raise Wrong(
-                    Finding(f"Wanted {len(expected)} values, got {describe(got)}."), "check:type"
-                )
-            pairs = zip(got, expected, strict=True)
-            return max(self.check_values(g, e, arguments, None) for g, e in pairs)
-        if not isinstance(expected, torch.Tensor):
-            if not plainly_equal(got, expected, self.exercise.tolerance.relative):
-                raise Wrong(Finding(f"Wanted {expected!r}, got {describe(got)}."), "check:value")
-            return 0.0
-        dtype = self.wanted_dtype(arguments, expected)
-        self.check_form(got, expected, dtype)
-        exercise = self.exercise
-        length = exercise.reduction_length(self.case)
-        compared = compare(got, expected, exercise.tolerance, dtype, length)
-        if compared.ok:
-            return compared.worst_error / compared.bound if compared.bound else 0.0
-        raise self.wrong_values(got, expected, arguments, compared, previous)
-
-    def wanted_dtype(self, arguments: tuple, expected: torch.Tensor) -> torch.dtype:
-        if self.exercise.output_dtype is not None:
-            return self.exercise.output_dtype(arguments) or expected.dtype
-        tensors = [a for a in arguments if isinstance(a, torch.Tensor)]
-        return tensors[0].dtype if tensors else expected.dtype
-
-    def check_form(self, got: Any, expected: torch.Tensor, dtype: torch.dtype) -> None:
-        """The type, shape, dtype and device of an answer."""
-        if type(got) is not torch.Tensor:
-            raise Wrong(
-                Finding(
-                    f"Wanted a torch.Tensor, got {describe(got)}.",
-                    probable="The function does not return its output."
-                    if got is None
-                    else "Return the output tensor itself.",
-                ),
-                "check:type",
-            )
-        if got.shape != expected.shape:
-            raise Wrong(
-                Finding(
-                    f"Wanted shape {tuple(expected.shape)}, got {tuple(got.shape)}.",
-                    probable="Allocate the output with `torch.empty_like` of the input, or with "
-                    "the shape that the exercise states.",
-                ),
-                "check:shape",
-            )
-        if got.dtype != dtype:
-            raise Wrong(
-                Finding(
-                    f"Wanted dtype {dtype}, got {got.dtype}.",
-                    probable="Compute in float32 if you like, but the output has the dtype that "
-                    "the exercise states.",
-                ),
-                "check:dtype",
-            )
-        if self.place.device == "cuda" and not got.is_cuda:
-            raise Wrong(
-                Finding(f"Wanted a tensor on cuda, got one on {got.device}."), "check:device"
-            )
-
-    def wrong_values(
-        self,
-        got: torch.Tensor,
-        expected: torch.Tensor,
-        arguments: tuple,
-        compared: Comparison,
-        previous: list[torch.Tensor] | None,
-    ) -> Wrong:
-        """Values that are wrong, as a finding with a picture."""
-        assert compared.wrong_mask is not None
-        stale = next((p for p in previous or () if p.shape == got.shape), None)
-        on_device = tuple(a.to(got.device) if isinstance(a, torch.Tensor) else a for a in arguments)
-        patterns = find_patterns(got, expected, on_device, compared.wrong_mask, stale)
-        unwritten = torch.isnan(got) & ~torch.isnan(expected) if "unwritten" in patterns else None
-        share = f"{compared.wrong} of {compared.total} elements"
-        finding = Finding(
-            f"Wrong on case {self.case.name}: {share} are off by more than "
-            f"{compared.bound:.1e} of their scale.",
-            element=str(compared),
-            picture=draw(compared.wrong_mask, got, unwritten),
-        )
-        return Wrong(finding, "check:values", patterns)
-
-    def same(self, first: list[torch.Tensor], again: list[torch.Tensor]) -> None:
-        """The same inputs gave the same answer. Raises Wrong (a race)."""
-        for a, b in zip(first, again, strict=True):
-            if not same_bits(a, b):
-                raise Wrong(
-                    Finding(
-                        "The answer changes from run to run on the same inputs: a race.",
-                        picture=draw(a != b),
-                        probable="Two threads touch the same place with nothing that orders them, "
-                        "or something is read before it is written.",
-                    ),
-                    "check:race",
-                    frozenset({"race"}),
-                )
-
-
-def tensors_of(value: Any) -> list[torch.Tensor]:
-    """The tensors in a result."""
-    if isinstance(value, torch.Tensor):
-        return [value]
-    if isinstance(value, tuple | list):
-        return [tensor for item in value for tensor in tensors_of(item)]
-    return []
-
-
-def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Equal in value, NaN equal to NaN."""
-    if a.shape != b.shape or a.dtype != b.dtype:
-        return False
-    equal = a == b
-    if a.is_floating_point() or a.is_complex():
-        equal |= (a != a) & (b != b)
-    return bool(equal.all())
-
-
-def plainly_equal(got: Any, expected: Any, relative: float | None) -> bool:
-    """Plain values: equal, numbers within ``relative`` (1e-6 unless stated), containers by item."""
-    if isinstance(expected, bool) or not isinstance(expected, int | float):
-        if isinstance(expected, Mapping):
-            return (
-                isinstance(got, Mapping)
-                and got.keys() == expected.keys()
-                and all(plainly_equal(got[key], expected[key], relative) for key in expected)
-            )
-        return type(got) is type(expected) and bool(got == expected)
-    if isinstance(got, bool) or not isinstance(got, int | float):
-        return False
-    allowed = 1e-6 if relative is None else relative
-    return abs(got - expected) <= allowed * max(abs(expected), 1e-30)
-
-
-def describe(value: Any) -> str:
-    """A value in a few words."""
-    if value is None:
-        return "None"
-    if isinstance(value, torch.Tensor):
-        return f"a tensor of shape {tuple(value.shape)}, {value.dtype}"
-    text = repr(value)
-    return f"{text if len(text) < 80 else text[:77] + '...'} ({type(value).__name__})"
-
 
 def torch_did_it(operator: str) -> Finding:
     """PyTorch computed something that the kernel was to compute."""
@@ -505,9 +343,8 @@ def speed_stage(exercise: Exercise, function: Callable, seed: int) -> Stage:
 
     def verify(case: Case, result: Any, arguments: tuple) -> str | None:
         """What is wrong with a timed output, if anything."""
-        runner = CaseRunner(exercise, Place("cuda"), case, seed)
         try:
-            runner.check_values(real(result), exercise.oracle(*arguments), arguments, None)
+            check_values(exercise, case, result, exercise.oracle(*arguments), arguments)
         except Wrong as wrong:
             return wrong.finding.summary
         return None

@@ -108,7 +108,7 @@ class Worker:
         begun = time.monotonic()
         deadline = float("inf")
         ending = Ending("done", 0.0)
-        pid = 0
+        pid, broken = 0, ""
         while True:
             event = self._next_event(deadline)
             if event is None:
@@ -120,8 +120,12 @@ class Worker:
             if event["event"] == "started":
                 pid, begun = event["pid"], time.monotonic()
                 deadline = begun + limit_s
+            elif event["event"] == "broken":
+                broken = event["traceback"]
             elif event["event"] == "exited":
                 ending.seconds = time.monotonic() - begun
+                if broken:
+                    raise WorkerError(f"the grader itself failed, not the answer:\n{broken}")
                 if ending.kind == "done" and event["status"] != 0:
                     ending.kind, ending.detail = "exit", describe_status(event["status"])
                 return ending

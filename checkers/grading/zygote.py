@@ -18,6 +18,7 @@ import json
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -65,10 +66,8 @@ def child(job: dict[str, Any], events: int) -> None:
         module, _, name = job["run"].rpartition(".")
         getattr(importlib.import_module(module), name)(job, emitter(events, job["nonce"]))
         code = 0
-    except BaseException:
-        import traceback
-
-        traceback.print_exc()
+    except BaseException:  # a job reports what the answer raises: this is the grader's own
+        emitter(events, job["nonce"])("broken", traceback=traceback.format_exc())
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
