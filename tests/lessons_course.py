@@ -10,17 +10,17 @@ CHECKER = """
 from checkers.exercise import Case, Diagnosis, Exercise, Rung
 
 
-def exercise(name, **more):
+def exercise(name, more):
     return Exercise(
         id=f"ch90.{name}", title=f"Make {name}", points=5, minutes=3, rung=Rung.PYTHON,
         function=name, section="## How to add", cases=(Case("two", {"a": 2}),),
-        inputs=lambda case, generator: (case["a"],), oracle=lambda a: a + 1,
+        inputs=lambda case, generator: (case["a"],), oracle=lambda a: a + more,
         hints=("?", "add", "a + 1"), mistakes=(),
-        diagnoses=(Diagnosis(says="off by one", reread="## How to add"),), **more,
+        diagnoses=(Diagnosis(says="off by one", reread="## How to add"),),
     )
 
 
-EXERCISES = (exercise("plus_one"), exercise("plus_two"))
+EXERCISES = (exercise("plus_one", 1), exercise("plus_two", 2))
 """
 
 SOLUTION = '''"""Adds."""
