@@ -13,7 +13,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from lessons_course import write_course
 from traitlets.config import Config
 
-from checkers.answers import Answer
+from checkers.answers import Answer, skeleton_of
 from checkers.course import Course
 from checkers.exercise import Exercise, Report, Stage, Verdict
 from checkers.grading.grader import DeviceError
@@ -103,6 +103,12 @@ def test_a_cell_is_defined_kept_graded_and_shown(notebook):
     assert "passed" in notebook.html and "5 of 5 points" in notebook.html
     assert notebook.shown["metadata"]["ladder"]["verdict"] == "pass"
     assert "ch90.plus_one" in notebook.shown["data"]["text/plain"]
+
+
+def test_an_untouched_skeleton_is_not_kept(notebook):
+    notebook.run(f"%%exercise ch90.plus_one\n{skeleton_of(notebook.course, 'ch90.plus_one')}")
+    assert len(notebook.grader.answers) == 1
+    assert Progress(notebook.course.root).answers("ch90.plus_one") == []
 
 
 def test_stages_appear_while_grading_goes_on(notebook):

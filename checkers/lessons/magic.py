@@ -24,7 +24,7 @@ from IPython.core.magic_arguments import argument, magic_arguments, parse_argstr
 from IPython.display import display
 from rich.console import Console
 
-from checkers.answers import Answer, AnswerError, from_cell, from_solution
+from checkers.answers import Answer, AnswerError, from_cell, from_solution, skeleton_of
 from checkers.course import Course, CourseError
 from checkers.exercise import Exercise, Report, Stage, Verdict
 from checkers.grading.grader import DEVICES, DeviceError, Grader
@@ -88,7 +88,8 @@ class LadderMagics(Magics):
         self.last = exercise.id
         solve = os.environ.get(SOLVE, "") not in ("", "0")
         answer = _answer(course, exercise, cell, solve)
-        if not solve:
+        untouched = answer.source.strip() == skeleton_of(course, exercise.id).strip()
+        if not solve and not untouched:
             Progress(course.root).save_answer(exercise.id, answer.source)
         self._run(answer.source)
         panel = _Panel(exercise.id)
