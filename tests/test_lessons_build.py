@@ -8,11 +8,11 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from lessons_course import LESSON, SOLUTION, write_course
 
 from checkers.course import Course
 from checkers.lessons.build import build
 from checkers.lessons.directives import LessonError
+from tests.lessons_course import LESSON, SOLUTION, write_course
 
 ANSWER = "%%exercise ch90.plus_one\ndef plus_one(a):\n    return a + 1  # mine"
 

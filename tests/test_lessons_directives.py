@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-from lessons_course import LESSON, write_course
 
 from checkers import rendering
 from checkers.exercise import Case, Exercise, Rung, SpeedTarget
 from checkers.lessons.directives import LessonError, expand, headline, needs
+from tests.lessons_course import LESSON, write_course
 
 
 def expanded(root: Path, lesson: str) -> str:

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from IPython.core.displaypub import CapturingDisplayPublisher
 from IPython.core.interactiveshell import InteractiveShell
-from lessons_course import write_course
 from traitlets.config import Config
 
 from checkers.answers import Answer, skeleton_of
@@ -19,6 +18,7 @@ from checkers.exercise import Exercise, Report, Stage, Verdict
 from checkers.grading.grader import DeviceError
 from checkers.lessons import magic
 from checkers.progress import Progress
+from tests.lessons_course import write_course
 
 
 @dataclass
