@@ -75,6 +75,7 @@ class Device(Protocol):
     """What the timing needs of a GPU."""
 
     l2_bytes: int
+    torch_device: str  # where its tensors live: "cuda:0"
 
     def free_bytes(self) -> int:
         """Bytes that can still be allocated."""
@@ -103,6 +104,7 @@ class CudaDevice:
 
     def __init__(self, index: int = 0) -> None:
         self.index = index
+        self.torch_device = f"cuda:{index}"
         self.l2_bytes = torch.cuda.get_device_properties(index).L2_cache_size
 
     def free_bytes(self) -> int:
