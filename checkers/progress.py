@@ -158,7 +158,8 @@ class Progress:
 
     def save_answer(self, exercise_id: str, source: str) -> Path:
         """Keep an answer's source; returns its file. One that was saved before is not written
-        twice."""
+        twice; empty lines at its end make no difference."""
+        source = source.rstrip("\r\n") + "\n"
         with self._locked():
             known = self.answers(exercise_id)
             for answer in known:

@@ -72,6 +72,37 @@ def render(
     return Group(*parts)
 
 
+def render_line(report: Report, place: Place | None = None) -> RenderableType:
+    """A report that needs no explaining in one line: a pass, or an untouched skeleton."""
+    verdict = report.verdict.value
+    table = Table.grid(expand=True, padding=(0, 2, 0, 0))
+    table.add_column(width=1)
+    table.add_column(min_width=26, no_wrap=True)  # lines of many reports form a table
+    table.add_column(ratio=1)
+    table.add_column(justify="right", no_wrap=True)
+    points = points_text(report.points, report.max_points, report.open_points)
+    table.add_row(
+        Text(MARKS[verdict], STYLES[verdict]),
+        Text(report.id, "bold"),
+        Text(WORDS[verdict] if verdict != "pass" or place is None else place.title),
+        Text(points),
+    )
+    return table
+
+
+def render_open(reports: Sequence[Report]) -> RenderableType:
+    """What was left open in many reports, each reason once: "speed: needs a GPU (5 exercises)"."""
+    counts: dict[str, int] = {}
+    for report in reports:
+        for reason in open_reasons(report.stages) if report.open_points else []:
+            counts[reason] = counts.get(reason, 0) + 1
+    lines = [
+        f"open  {reason} ({count} exercise{'' if count == 1 else 's'})"
+        for reason, count in counts.items()
+    ]
+    return Text("\n".join(lines))
+
+
 def render_summary(reports: Sequence[Report]) -> RenderableType:
     """One line for many reports: how many passed, failed, wait; the points; what is still open."""
     text = Text()
@@ -106,10 +137,9 @@ def _headline(report: Report, place: Place) -> RenderableType:
 
 
 def _not_attempted(report: Report, place: Place) -> RenderableType:
-    text = Text("· ", "dim").append(report.id, "bold").append("  not attempted", "dim")
-    text.append(f"  {points_text(0, report.max_points)}", "dim")
+    text = Text("· ", "dim").append(report.id, "bold").append("  not attempted yet")
     if place.lesson:
-        text.append(f"  {place.lesson}", "dim")
+        text.append(f": its blanks are in {place.lesson}")
     return text
 
 
@@ -163,10 +193,8 @@ def _closing(report: Report, replay: str) -> RenderableType:
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(width=9, no_wrap=True)
     table.add_column()
-    table.add_row(
-        Text("Points", "dim"),
-        Text(points_text(report.points, report.max_points, report.open_points)),
-    )
+    points = points_text(report.points, report.max_points, report.open_points)
+    table.add_row(Text("Points", "dim"), Text(points))
     for reason in open_reasons(report.stages) if report.open_points else []:
         table.add_row(Text("Open", "dim"), Text(reason))
     if report.verdict.value in ("fail", "undecided"):

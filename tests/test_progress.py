@@ -64,12 +64,12 @@ def test_hints_come_one_at_a_time_and_stop_at_the_last(progress: Progress) -> No
 
 
 def test_every_distinct_answer_is_kept_in_order(progress: Progress) -> None:
-    for source in ("a = 1\n", "a = 2\n", "a = 1\n", "a = 'ü'\r\n"):
+    for source in ("a = 1\n", "a = 2\n", "a = 1", "a = 'ü'\r\nb\n"):
         progress.save_answer("ch.x", source)
     assert [answer.source for answer in progress.answers("ch.x")] == [
         "a = 1\n",
         "a = 2\n",
-        "a = 'ü'\r\n",
+        "a = 'ü'\r\nb\n",
     ]
 
 
