@@ -116,7 +116,7 @@ class Worker:
                 ending.kind, deadline = "timeout", float("inf")
                 continue
             if event.get("nonce") != nonce:
-                continue
+                continue  # an answer may write to any descriptor that it finds
             if event["event"] == "started":
                 pid, begun = event["pid"], time.monotonic()
                 deadline = begun + limit_s
@@ -156,7 +156,11 @@ class Worker:
                 )
             self._buffer += chunk
         line, _, self._buffer = self._buffer.partition(b"\n")
-        return json.loads(line)
+        try:
+            event = json.loads(line)
+        except ValueError:
+            return {}
+        return event if isinstance(event, dict) else {}
 
     def close(self) -> None:
         """Ends the zygote and any child of it."""
