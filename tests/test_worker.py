@@ -1,0 +1,68 @@
+"""How a job can end, and that the next one is not harmed."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from checkers.grading.worker import Worker, WorkerError, describe_code
+
+JOBS = "tests.worker_jobs"
+
+
+@pytest.fixture
+def worker():
+    found = Worker({}, preload=())
+    yield found
+    found.close()
+
+
+def test_events_arrive_in_order_and_printed_text_is_kept(worker):
+    seen = []
+    ending = worker.run(f"{JOBS}.counts", {"upto": 3}, 20, on_event=seen.append)
+    assert (ending.kind, ending.printed) == ("done", "counting\n")
+    assert [event["number"] for event in ending.events] == [0, 1, 2]
+    assert seen == ending.events
+
+
+def test_a_job_past_its_limit_is_killed_with_its_children(worker):
+    begun = time.monotonic()
+    ending = worker.run(f"{JOBS}.sleeps_with_a_child", {}, 1.0)
+    assert ending.kind == "timeout"
+    assert time.monotonic() - begun < 15
+    (event,) = ending.events
+    with pytest.raises(ProcessLookupError):
+        for _ in range(100):
+            os.kill(event["child"], 0)
+            time.sleep(0.05)
+    assert worker.run(f"{JOBS}.counts", {"upto": 1}, 20).kind == "done"
+
+
+@pytest.mark.parametrize(
+    ("job", "words"), [("exits", "exit code 3"), ("segfaults", "segmentation fault")]
+)
+def test_a_crash_is_described(worker, job, words):
+    ending = worker.run(f"{JOBS}.{job}", {}, 20)
+    assert ending.kind == "exit"
+    assert words in ending.detail
+
+
+def test_a_fault_of_the_grader_is_not_the_answers(worker):
+    with pytest.raises(WorkerError, match="the grader itself failed(.|\n)*KeyError"):
+        worker.run(f"{JOBS}.counts", {}, 20)
+    assert worker.run(f"{JOBS}.counts", {"upto": 1}, 20).kind == "done"
+
+
+def test_a_killed_zygote_is_named_and_replaced(worker):
+    worker.run(f"{JOBS}.counts", {"upto": 1}, 20)
+    with pytest.raises(WorkerError, match="ladder doctor"):
+        worker.run(f"{JOBS}.kills_its_parent", {}, 20)
+    assert worker.run(f"{JOBS}.counts", {"upto": 1}, 20).kind == "done"
+
+
+def test_signals_and_codes_read_as_words():
+    assert describe_code(4) == "exit code 4"
+    assert "ran out of memory" in describe_code(-9)
+    assert describe_code(-15) == "signal SIGTERM"
