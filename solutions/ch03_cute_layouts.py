@@ -1,4 +1,4 @@
-"""Eight layout puzzles: from one integer and its offset to a swizzle without bank conflicts.
+"""Eight layout puzzles: from a matrix's rows to a swizzle without bank conflicts.
 
 A layout is a function from coordinates to offsets, written as shape:stride. Each answer here is such
 a function; read them in order, every one is a few lines. The functions that call ``cute`` must run
@@ -8,6 +8,19 @@ Source of the algebra: CUTLASS documentation, "CuTe layouts" and "CuTe layout al
 
 # %% setup
 import cutlass.cute as cute
+
+# %% exercise ch03.row_major
+
+
+def padded_row_major(M: int, N: int, pitch: int) -> cute.Layout:
+    """The layout of an M x N matrix stored row by row, with a row beginning every ``pitch`` elements.
+
+    Coordinate (i, j) is row i, column j. pitch >= N; what is between is padding.
+    """
+    ### BEGIN SOLUTION return the layout: its shape, and a stride for each mode (1 line)
+    return cute.make_layout((M, N), stride=(pitch, 1))
+    ### END SOLUTION
+
 
 # %% exercise ch03.offset
 
@@ -25,19 +38,6 @@ def offset(index: int, shape: tuple[int, ...], stride: tuple[int, ...]) -> int:
         index //= extent
         ### END SOLUTION
     return where
-
-
-# %% exercise ch03.row_major
-
-
-def padded_row_major(M: int, N: int, pitch: int) -> cute.Layout:
-    """The layout of an M x N matrix stored row by row, with a row beginning every ``pitch`` elements.
-
-    Coordinate (i, j) is row i, column j. pitch >= N; what is between is padding.
-    """
-    ### BEGIN SOLUTION return the layout: its shape, and a stride for each mode (1 line)
-    return cute.make_layout((M, N), stride=(pitch, 1))
-    ### END SOLUTION
 
 
 # %% exercise ch03.coalesce
@@ -145,11 +145,12 @@ def thread_value_layout(M: int, N: int) -> cute.Layout:
 
 
 def conflict_free(rows: int, columns: int, element_bytes: int) -> cute.ComposedLayout:
-    """A row-major tile in shared memory, swizzled so that no column access has a bank conflict.
+    """A tile in shared memory that is read by columns and written by rows without a bank conflict.
 
-    A column access: 8 lanes read 16 bytes each, from 8 consecutive rows (the first a multiple of
-    8) and the same 16-byte column. rows, columns, element_bytes: powers of two; a row has 32 to 512 bytes.
-    The tile must use no more memory than its elements need, and keep every 16 bytes together.
+    By columns: 8 lanes take 16 bytes each, from 8 consecutive rows (the first a multiple of 8) at
+    the same column. By rows: 8 lanes take 16 bytes each, next to each other along the rows.
+    rows, columns, element_bytes: powers of two; rows >= 8, and a row has 32 to 512 bytes.
+    The tile uses no more memory than its elements need, and keeps every 16 bytes of a row together.
     """
     plain = cute.make_layout((rows, columns), stride=(columns, 1))
     chunk = 16 // element_bytes  # elements in 16 bytes

@@ -13,7 +13,8 @@ from typing import Any
 
 import torch
 
-from checkers.layouts import BANKS, bank_words, evaluate
+from checkers.layouts.banks import BANKS, bank_words
+from checkers.layouts.evaluation import evaluate
 
 LARGEST_PICTURE = 1024  # cells
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, TypeVar
 
 import torch
 
-BANKS, WORD = 32, 4  # shared memory: 32 banks, each 4 bytes wide
 LARGEST_TABLE = 1 << 16
 
 Result = TypeVar("Result")
@@ -102,27 +101,3 @@ def _mode_sizes(layout: Any) -> tuple[int, ...]:
     if isinstance(shape, int):
         return (shape,)
     return tuple(cute.size(layout, mode=[mode]) for mode in range(len(shape)))
-
-
-def bank_words(addresses: Sequence[int], width: int = WORD) -> dict[int, list[int]]:
-    """What one shared-memory access asks of each bank: {bank: the different words in it}.
-
-    addresses: byte address of each lane.  width: bytes that each lane reads, a multiple of 4 (or
-    less than 4: the word that holds them). A word that several lanes ask for is served once.
-    """
-    words: dict[int, list[int]] = {}
-    for address in addresses:
-        for word in range(address // WORD, (address + max(width, 1) - 1) // WORD + 1):
-            asked = words.setdefault(word % BANKS, [])
-            if word not in asked:
-                asked.append(word)
-    return words
-
-
-def bank_trips(addresses: Sequence[int], width: int = WORD) -> int:
-    """How many trips to shared memory one access takes: 1 when no bank has two words to serve.
-
-    The hardware serves at most 128 bytes a trip, so pass the lanes that share one: 32 lanes of
-    4 bytes, 16 of 8, 8 of 16.
-    """
-    return max((len(words) for words in bank_words(addresses, width).values()), default=0)

@@ -13,8 +13,7 @@ from typing import Any
 
 import torch
 
-from checkers.exercise import Diagnosis, Invariant
-from checkers.layouts import NotALayout, evaluate
+from checkers.exercise import Diagnosis, Exercise, Invariant, Mistake, Rung
 
 # From a table of offsets and the exercise's arguments: None, or a sentence that says what is wrong.
 Judge = Callable[[torch.Tensor, tuple], str | None]
@@ -34,14 +33,6 @@ class Graded:
 A_LAYOUT = Graded("a layout")
 
 
-def layout_answer(build: Callable[[], Any]) -> Any:
-    """The layout that ``build()`` returns, to be graded; what else it returns, as it is."""
-    try:
-        return Graded(A_LAYOUT.kind, evaluate(build).offsets)
-    except NotALayout as wrong:
-        return wrong.value
-
-
 @dataclass(frozen=True)
 class Misreading:
     """A wrong idea, known by the table that it leads to.
@@ -49,12 +40,14 @@ class Misreading:
     name: for the evidence; no other name of the exercise begins with it.
     says: the idea and the right one.  reread: heading of the lesson.
     table: the offsets that it gives, from the exercise's arguments.
+    answer: source of an answer that has it.
     """
 
     name: str
     says: str
     reread: str
     table: Callable[..., torch.Tensor]
+    answer: str
 
 
 def invariants(
@@ -85,10 +78,35 @@ def invariants(
     )
 
 
-def diagnoses(misreadings: tuple[Misreading, ...], *others: Diagnosis) -> tuple[Diagnosis, ...]:
-    """The misreadings' sentences, then others."""
-    named = (Diagnosis(m.says, m.reread, error=f"check:invariant:{m.name}") for m in misreadings)
-    return (*named, *others)
+def judged(
+    judges: dict[str, Judge],
+    misreadings: tuple[Misreading, ...],
+    *,
+    kind: str = A_LAYOUT.kind,
+    mistakes: tuple[Mistake, ...] = (),
+    diagnoses: tuple[Diagnosis, ...] = (),
+    **fields: Any,
+) -> Exercise:
+    """An exercise whose answer is judged as a table: the misreadings become its first known
+    mistakes and diagnoses, ``mistakes`` and ``diagnoses`` follow; ``fields`` are Exercise's own."""
+    return Exercise(
+        rung=Rung.PYTHON,
+        oracle=lambda *arguments: Graded(kind),
+        invariants=invariants(judges, misreadings),
+        mistakes=(
+            *(Mistake(m.name, "run", m.says, answer=m.answer) for m in misreadings),
+            *mistakes,
+        ),
+        diagnoses=(
+            *(Diagnosis(m.says, m.reread, error=_error(m.name)) for m in misreadings),
+            *diagnoses,
+        ),
+        **fields,
+    )
+
+
+def _error(name: str) -> str:
+    return f"check:invariant:{name}"
 
 
 def judge_shape(right: Callable[..., torch.Tensor]) -> Judge:
