@@ -367,7 +367,7 @@ def _explain(error: Exception) -> int:
     kind = type(error)
     if kind.__module__.partition(".")[0] == "checkers":  # the course's own errors say what to do
         say(f"ladder: {error}")
-    elif isinstance(error, ImportError):
+    elif isinstance(error, ImportError) and not (error.name or "").startswith("checkers"):
         say(f"ladder: {error}. `ladder doctor` says what to install.")
     else:
         traceback.print_exc()

@@ -147,23 +147,29 @@ def _stages(stages: Sequence[Stage]) -> RenderableType:
     table = Table.grid(expand=True, padding=(0, 1, 0, 0))
     table.add_column(width=3, justify="right")
     table.add_column(width=8)
-    table.add_column(ratio=1)
+    table.add_column(ratio=1, overflow="fold")
     table.add_column(width=8, justify="right", no_wrap=True)
     for stage in stages:
         style = STYLES[stage.verdict.value]
         table.add_row(
             Text(MARKS[stage.verdict.value], style),
             Text(stage.name, style),
-            Text(stage.reason or WORDS[stage.verdict.value]),
+            Text(_in_a_line(stage)),
             Text(f"{stage.seconds:.1f} s" if stage.seconds >= 0.05 else "", "dim"),
         )
     return table
 
 
+def _in_a_line(stage: Stage) -> str:
+    if stage.finding is not None and stage.reason == stage.finding.summary:
+        return f"{WORDS[stage.verdict.value]}, see below"
+    return stage.reason or WORDS[stage.verdict.value]
+
+
 def _finding(finding: Finding, place: Place) -> RenderableType:
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(width=9, no_wrap=True)
-    table.add_column()
+    table.add_column(overflow="fold")  # a cut path or command can't be copied
 
     def row(label: str, content: str, style: str = "") -> None:
         if content:
@@ -179,7 +185,7 @@ def _finding(finding: Finding, place: Place) -> RenderableType:
         parts += [Text(), Padding(picture, (0, 0, 0, 2)), Text()]
         table = Table.grid(padding=(0, 2, 0, 0))
         table.add_column(width=9, no_wrap=True)
-        table.add_column()
+        table.add_column(overflow="fold")
         parts.append(table)
     row("Probably", finding.probable, "bold")
     if finding.reread or place.section:
@@ -192,7 +198,7 @@ def _finding(finding: Finding, place: Place) -> RenderableType:
 def _closing(report: Report, replay: str) -> RenderableType:
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(width=9, no_wrap=True)
-    table.add_column()
+    table.add_column(overflow="fold")  # a cut path or command can't be copied
     points = points_text(report.points, report.max_points, report.open_points)
     table.add_row(Text("Points", "dim"), Text(points))
     for reason in open_reasons(report.stages) if report.open_points else []:

@@ -35,7 +35,10 @@ def test_references_pass_through_the_command(tiny, ladder):
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        ("def bytes_moved(elements, itemsize):\n    return elements * itemsize\n", "expected"),
+        (
+            "def bytes_moved(elements, itemsize):\n    return elements * itemsize\n",
+            "Wanted 4000, got 2000",
+        ),
         ("def bytes_moved(elements, itemsize:\n", "ch90.bytes_moved"),
         ("import os\n\ndef bytes_moved(elements, itemsize):\n    os._exit(3)\n", "exit"),
         ("def another(elements, itemsize):\n    return 1\n", "bytes_moved"),
