@@ -151,7 +151,7 @@ def test_with_ladder_solve_the_reference_is_run_and_nothing_is_kept(notebook, mo
 
 
 def test_a_grader_that_breaks_costs_one_sentence(notebook):
-    notebook.grader.raises = RuntimeError("pipe\nbroke <b>")
+    notebook.grader.raises = RuntimeError("Traceback\n  pipe broke <b>\n")
     result = notebook.run("%%exercise ch90.plus_one\nx = 1")
     assert result.success
     text = notebook.shown["data"]["text/plain"]

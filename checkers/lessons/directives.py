@@ -25,6 +25,7 @@ from checkers.answers import MAGIC, setup_of, skeleton_of
 from checkers.course import Chapter, Course
 from checkers.exercise import Exercise, Rung
 
+DIRECTIVES = ("setup", "exercise", "bench-table")
 JUPYTEXT_DIRECTIVES = ("code-cell", "raw-cell")
 LOAD = "%load_ext checkers.lessons"
 
@@ -131,16 +132,12 @@ class _Expansion:
         if name in JUPYTEXT_DIRECTIVES:
             self.check_code_cell(token, start)
             return as_it_is
-        expanders = {
-            "setup": self.setup,
-            "exercise": self.exercise,
-            "bench-table": self.bench_table,
-        }
-        if name not in expanders:
-            known = ", ".join((*expanders, *JUPYTEXT_DIRECTIVES))
+        if name not in DIRECTIVES:
+            known = ", ".join((*DIRECTIVES, *JUPYTEXT_DIRECTIVES))
             self.problem(start + 1, f"unknown directive {{{name}}}; there are: {known}")
             return as_it_is
-        return expanders[name](argument.strip(), token, start + 1)
+        expand_it = getattr(self, name.replace("-", "_"))
+        return expand_it(argument.strip(), token, start + 1)
 
     def is_well_placed(self, token: Token, name: str, start: int, end: int) -> bool:
         if token.level:

@@ -237,5 +237,7 @@ def _answer(course: Course, exercise: Exercise, cell: str, solve: bool) -> Answe
 
 
 def _one_line(error: Exception) -> str:
-    text = " ".join(str(error).split())
+    """The type and the last line, where a traceback within the text says what happened."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = lines[-1] if lines else ""
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
