@@ -295,7 +295,8 @@ def sample(lane: Lane, device: Device) -> float:
         lane.poison()
     elapsed = device.run(lane.batch, lane.queue_seconds)
     late = elapsed.tail if elapsed.tail > TAIL_SECONDS + TAIL_SHARE * elapsed.stream else 0.0
-    return (elapsed.stream + late) / lane.calls
+    # An empty graph takes no time that events can tell: far too fast, but not infinitely.
+    return max(elapsed.stream + late, 1e-9) / lane.calls
 
 
 def warm_up(lanes: Sequence[Lane], device: Device, options: Options) -> tuple[int, bool]:

@@ -1,0 +1,144 @@
+"""A bench's data (see bench.py) as a table for the terminal and a plot for a page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from checkers.rendering import format_number, provenance_of
+
+# Okabe and Ito's colours: told apart by readers with any colour vision, and in print.
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_MARKERS = "osD^vPX"
+_RULER_COLOUR = "#777777"
+
+
+def table(data: Mapping[str, Any]) -> Table:
+    """A line a case, a column an implementation: the median, and its ratio to the ruler."""
+    rows = data["rows"]
+    units = "/".join(dict.fromkeys(row["unit"] for row in rows))
+    title = f"{data['title']}: {units} (ratio to the ruler)"
+    shown = Table(title=title, caption=provenance_of(data["machine"]))
+    parameters = list(dict.fromkeys(name for row in rows for name in row["case"]))
+    for name in parameters:
+        shown.add_column(name, justify="right")
+    implementations = list(dict.fromkeys(row["implementation"] for row in rows))
+    for name in implementations:
+        shown.add_column(name, justify="right")
+    by_case: dict[tuple, dict[str, str]] = {}
+    for row in rows:
+        key = tuple(str(row["case"].get(name, "-")) for name in parameters)
+        cell = f"{format_number(float(row['median']))} ({row['ratio_to_ruler']:.2f})"
+        by_case.setdefault(key, {})[row["implementation"]] = cell
+    for key, cells in by_case.items():
+        shown.add_row(*key, *(cells.get(name, "-") for name in implementations))
+    return shown
+
+
+def skipped(data: Mapping[str, Any]) -> list[str]:
+    """A sentence for each implementation that wasn't timed, everywhere or on a case."""
+    return [
+        f"{entry['implementation']} was not timed{_on(entry)}: {entry['reason']}"
+        for entry in data.get("missing", [])
+    ]
+
+
+def _on(entry: Mapping[str, Any]) -> str:
+    if "case" not in entry:
+        return ""
+    return " on " + ", ".join(f"{name}={found}" for name, found in entry["case"].items())
+
+
+def plot(data: Mapping[str, Any], path: Path) -> tuple[Path, Path]:
+    """Median rate over the bench's x axis, a line an implementation, p10 to p90 as a band.
+
+    Writes ``path`` with the suffixes .svg and .png and returns both. The same data give the same
+    bytes: no date, no random ids.
+    """
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    settings = {
+        "svg.hashsalt": "kernel-ladder",
+        "svg.fonttype": "path",
+        "font.family": "DejaVu Sans",
+        "font.size": 10,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+    }
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()  # a reader's own matplotlibrc doesn't show
+        matplotlib.rcParams.update(settings)
+        figure = Figure(figsize=(8, 4.5), dpi=120, facecolor="white", layout="constrained")
+        FigureCanvasAgg(figure)
+        _draw(figure.add_subplot(), data)
+        svg, png = path.with_suffix(".svg"), path.with_suffix(".png")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        nameless = {"Date": None, "Creator": None}
+        figure.savefig(svg, format="svg", metadata=nameless)
+        figure.savefig(png, format="png", metadata={"Software": None})
+    return svg, png
+
+
+def _draw(axes: Any, data: Mapping[str, Any]) -> None:
+    x_axis = data["x_axis"]
+    ruler = data.get("method", {}).get("interleaved_with", "copy")
+    colours = iter(_COLOURS * 4)
+    markers = iter(_MARKERS * 4)
+    ticks: set[float] = set()
+    for label, points in _series(data["rows"], x_axis).items():
+        x, median, p10, p90 = (list(column) for column in zip(*sorted(points), strict=True))
+        ticks.update(x)
+        if label.split(",")[0] == ruler:
+            axes.plot(x, median, color=_RULER_COLOUR, linestyle="--", label=label, zorder=1)
+            continue
+        colour = next(colours)
+        axes.plot(x, median, color=colour, marker=next(markers), markersize=5, label=label)
+        axes.fill_between(x, p10, p90, color=colour, alpha=0.15, linewidth=0)
+    if len(ticks) > 1 and min(ticks) > 0:
+        axes.set_xscale("log", base=2)
+    axes.set_xticks(sorted(ticks), [_tick(tick) for tick in sorted(ticks)])
+    axes.minorticks_off()
+    axes.set_ylim(bottom=0)
+    axes.grid(axis="y", color="#dddddd", linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.set_xlabel(x_axis)
+    axes.set_ylabel("/".join(dict.fromkeys(row["unit"] for row in data["rows"])))
+    axes.set_title(f"{data['title']}\n", loc="left", fontweight="bold")
+    axes.text(0, 1.02, provenance_of(data["machine"]), transform=axes.transAxes, fontsize=8)
+    axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
+
+
+def _series(rows: list[dict[str, Any]], x_axis: str) -> dict[str, list[tuple[float, ...]]]:
+    """Points (x, median, p10, p90) by label: the implementation, and what else differs."""
+    names = dict.fromkeys(name for row in rows for name in row["case"])
+    # A parameter that the x axis decides (M at a fixed M*N) isn't another series.
+    differs = []
+    for name in names:
+        if name == x_axis:
+            continue
+        by_x: dict[Any, set[str]] = {}
+        for row in rows:
+            by_x.setdefault(str(row["case"].get(x_axis)), set()).add(str(row["case"].get(name)))
+        if any(len(found) > 1 for found in by_x.values()):
+            differs.append(name)
+    series: dict[str, list[tuple[float, ...]]] = {}
+    for position, row in enumerate(rows):
+        case = row["case"]
+        x = case.get(x_axis)
+        label = ", ".join([row["implementation"], *(f"{n}={case.get(n)}" for n in differs)])
+        point = (x if isinstance(x, int | float) else position, row["median"])
+        series.setdefault(label, []).append((*point, row["p10"], row["p90"]))
+    return series
+
+
+def _tick(value: float) -> str:
+    """256, 1K, 64K, 1M; other numbers as they are."""
+    for factor, letter in ((1 << 20, "M"), (1 << 10, "K")):
+        if value >= factor and value % factor == 0:
+            return f"{value // factor:g}{letter}"
+    return f"{value:g}"
