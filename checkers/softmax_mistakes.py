@@ -1,0 +1,403 @@
+"""Wrong softmax kernels of chapter 2, and the diagnoses that only some exercises need.
+
+Each mistake is the reference with a few words changed, or a function that takes its place.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from checkers import softmax_rows as given
+from checkers.exercise import Diagnosis, Mistake
+from checkers.grading import syntax
+
+OTHER = 'other=-float("inf")'
+
+
+def mistake(name: str, diagnosis: Diagnosis, *replace: tuple[str, str], **more: object) -> Mistake:
+    """A mistake found by running, unless ``stage`` says otherwise."""
+    stage = str(more.pop("stage", "run"))
+    return Mistake(name, stage, diagnosis.says, replace=replace, **more)  # type: ignore[arg-type]
+
+
+def no_kernel(function: str, value: str, name: str) -> Mistake:
+    """An answer that launches nothing."""
+    answer = f"def {function}(x):\n    return {value}\n"
+    return Mistake(name, "compile", given.NO_KERNEL.says, answer=answer)
+
+
+def library(function: str) -> Mistake:
+    """The library does the work."""
+    answer = f"def {function}(x):\n    return torch.softmax(x, dim=-1)\n"
+    return Mistake("calls_the_library", "source", "torch.softmax may not be used", answer=answer)
+
+
+# --- ch02.row_softmax --------------------------------------------------------------------------
+
+FIRST_ROW = Diagnosis(
+    "Only the first row was computed: the grid has one program. It needs one for each row: "
+    "kernel[(M,)](...).",
+    given.PROGRAMS,
+    patterns=frozenset({"first_row_only"}),
+)
+ROW_DIAGNOSES = (*given.COMMON, FIRST_ROW, given.NOT_DIVIDED)
+
+_ROW_Y = "y = torch.empty_like(x)"
+_ROW_LAUNCH = "row_softmax_kernel[(M,)](x, y, N,"
+_ROW_E = "e = tl.exp(x - tl.max(x, axis=0))"
+_ROW_RESULT = "y = e * (1.0 / tl.sum(e, axis=0))"
+
+ROW_SOFTMAX = (
+    mistake("missing_mask", given.LOAD_UNMASKED, (f"mask=inside, {OTHER}", "")),
+    mistake("missing_other", given.NO_OTHER, (f"mask=inside, {OTHER}", "mask=inside")),
+    mistake("other_is_zero", given.OTHER_IS_ZERO, (OTHER, "other=0.0")),
+    mistake("store_unmasked", given.STORE_UNMASKED, ("y, mask=inside)", "y)")),
+    mistake("no_maximum", given.NO_MAXIMUM, (_ROW_E, "e = tl.exp(x)")),
+    mistake(
+        "sum_in_16_bits",
+        given.SIXTEEN_BITS,
+        ("tl.sum(e, axis=0)", "tl.sum(e.to(tl.float16), axis=0).to(tl.float32)"),
+    ),
+    mistake("not_divided", given.NOT_DIVIDED, (_ROW_RESULT, "y = e")),
+    mistake("one_program", FIRST_ROW, (_ROW_LAUNCH, "row_softmax_kernel[(1,)](x, y, N,")),
+    mistake("rows_N_apart", given.WRONG_STRIDE, ("x_ptr + row * x_stride", "x_ptr + row * N")),
+    mistake("stores_zeros", given.ALL_ZERO, (_ROW_RESULT, "y = e * 0.0")),
+    Mistake(
+        "returns_the_input",
+        "run",
+        given.INPUT_RETURNED.says,
+        answer="""
+def row_softmax(x):
+    M, N = x.shape
+    y = torch.empty_like(x)
+    if x.numel():
+        row_softmax_kernel[(M,)](x, y, N, x.stride(0), y.stride(0), BLOCK=32768)
+    return x
+""",
+    ),
+    mistake(
+        "writes_the_input", given.INPUT_WRITTEN, (_ROW_LAUNCH, "row_softmax_kernel[(M,)](x, x, N,")
+    ),
+    mistake(
+        "float32_output",
+        given.DTYPE,
+        (_ROW_Y, "y = torch.empty(M, N, dtype=torch.float32, device=x.device)"),
+    ),
+    mistake(
+        "row_in_32_bits",
+        given.OVERFLOW,
+        ("tl.program_id(0).to(tl.int64)", "tl.program_id(0)"),
+        needs_gpu=True,
+    ),
+    no_kernel("row_softmax", "torch.zeros_like(x)", "zeros_without_a_kernel"),
+    no_kernel("row_softmax", "x", "the_input_without_a_kernel"),
+    library("row_softmax"),
+)
+
+# --- ch02.short_rows ---------------------------------------------------------------------------
+
+ROUNDED_DOWN = Diagnosis(
+    "The last rows were never written: M // ROWS programs leave out the rows that remain. Round up: "
+    "triton.cdiv(M, ROWS).",
+    given.SHORT,
+    patterns=frozenset({"unwritten", "last_rows"}),
+)
+ROWS_UNMASKED = Diagnosis(
+    "The mask says nothing about rows: when M is no multiple of ROWS, the last program has rows "
+    "that don't exist, and writes them behind the tensor.",
+    given.SHORT,
+    error="check:out_of_bounds",
+)
+OTHERS_SUM = Diagnosis(
+    "Wrong where the rows of a program differ in scale: the maximum or the sum is taken over the "
+    "whole block, or along the wrong axis. Reduce along axis=1: each row has its own.",
+    given.SHORT,
+    cases=frozenset({"scales"}),
+)
+SAME_ROWS = Diagnosis(
+    "Programs overlap: program 1 must begin where program 0 ends, at row ROWS, so its rows are "
+    "tl.program_id(0) * ROWS + tl.arange(0, ROWS).",
+    given.SHORT,
+    patterns=frozenset({"unwritten"}),
+)
+SHORT_DIAGNOSES = (
+    ROUNDED_DOWN,
+    *given.COMMON,
+    ROWS_UNMASKED,
+    SAME_ROWS,
+    OTHERS_SUM,
+    given.NOT_DIVIDED,
+)
+
+_SHORT_MASK = "inside = (rows < M) & (cols < N)"
+_SHORT_E = "e = tl.exp(x - tl.max(x, axis=1, keep_dims=True))"
+_SHORT_RESULT = "y = e * (1.0 / tl.sum(e, axis=1, keep_dims=True))"
+
+SHORT_ROWS = (
+    mistake("missing_mask", given.LOAD_UNMASKED, (f"mask=inside, {OTHER}", "")),
+    mistake("missing_other", given.NO_OTHER, (f"mask=inside, {OTHER}", "mask=inside")),
+    mistake("other_is_zero", given.OTHER_IS_ZERO, (OTHER, "other=0.0")),
+    mistake("store_unmasked", given.STORE_UNMASKED, ("y, mask=inside)", "y)")),
+    mistake("rows_unmasked", ROWS_UNMASKED, (_SHORT_MASK, "inside = (rows >= 0) & (cols < N)")),
+    mistake("rounded_down", ROUNDED_DOWN, ("triton.cdiv(M, ROWS)", "max(M // ROWS, 1)")),
+    mistake(
+        "programs_overlap",
+        SAME_ROWS,
+        ("tl.program_id(0).to(tl.int64) * ROWS", "tl.program_id(0).to(tl.int64)"),
+    ),
+    mistake(
+        "maximum_of_the_block",
+        OTHERS_SUM,
+        (_SHORT_E, "e = tl.exp(x - tl.max(tl.max(x, axis=1), axis=0))"),
+    ),
+    mistake(
+        "sum_along_columns",
+        OTHERS_SUM,
+        (_SHORT_RESULT, "y = e * (1.0 / tl.sum(e, axis=0, keep_dims=True))"),
+    ),
+    mistake("no_maximum", given.NO_MAXIMUM, (_SHORT_E, "e = tl.exp(x)")),
+    mistake("not_divided", given.NOT_DIVIDED, (_SHORT_RESULT, "y = e")),
+    mistake("rows_N_apart", given.WRONG_STRIDE, ("x_ptr + rows * x_stride", "x_ptr + rows * N")),
+    mistake("stores_zeros", given.ALL_ZERO, (_SHORT_RESULT, "y = e * 0.0")),
+    mistake(
+        "rows_in_32_bits",
+        given.OVERFLOW,
+        ("tl.program_id(0).to(tl.int64)", "tl.program_id(0)"),
+        needs_gpu=True,
+    ),
+    no_kernel("short_rows_softmax", "torch.zeros_like(x)", "zeros_without_a_kernel"),
+    library("short_rows_softmax"),
+)
+
+# --- ch02.long_rows ----------------------------------------------------------------------------
+
+MANY_BLOCKS = frozenset({"two_blocks", "ragged_blocks", "rising", "falling", "late_spike"})
+ONE_BLOCK = frozenset({"not_a_multiple", "aligned", "very_negative"})
+
+MINUS_INF_BLOCK = Diagnosis(
+    "NaN where a row begins with -inf only: then m_new is -inf, and -inf - -inf is NaN. While no "
+    "finite element has been seen, subtract 0 instead: exp(-inf - 0) is 0.",
+    given.LONG,
+    cases=frozenset({"late_start"}),
+    passing=MANY_BLOCKS,
+)
+NO_RESCALE = Diagnosis(
+    "Right while the maximum stays the same, wrong when a later block has a larger one: the old d "
+    "was summed with the old m, so it must be multiplied by exp(m - m_new) before the new block's "
+    "sum is added.",
+    given.LONG,
+    cases=frozenset({"rising"}),
+    passing=ONE_BLOCK | {"falling"},
+)
+FALLING_MAXIMUM = Diagnosis(
+    "Wrong when a later block has a smaller maximum: m must never fall. It is the larger of the old "
+    "m and the block's maximum.",
+    given.LONG,
+    cases=frozenset({"falling"}),
+    passing=ONE_BLOCK,
+)
+BLOCK_MAXIMUM = Diagnosis(
+    "Right for rows of one block, wrong for more: the second pass must subtract the whole row's "
+    "maximum, m, not the block's own.",
+    given.LONG,
+    cases=MANY_BLOCKS,
+    passing=ONE_BLOCK,
+    source=lambda tree: len(syntax.calls(tree, "tl.max")) > 1,
+)
+M_NOT_KEPT = Diagnosis(
+    "m is still -inf after the first pass: the new maximum must become m at the end of each block, "
+    "m = m_new.",
+    given.LONG,
+    patterns=frozenset({"nan_everywhere"}),
+    source=lambda tree: "m" not in assigned_from(tree, "m_new"),
+)
+BLOCK_LEFT_OUT = Diagnosis(
+    "A block of every row was never written: counted backwards, the blocks are blocks - 1 down to 0.",
+    given.BACK,
+    patterns=frozenset({"unwritten"}),
+)
+
+
+def assigned_from(tree: ast.Module, name: str) -> set[str]:
+    """Names that ``= name`` is assigned to somewhere."""
+    return {
+        target.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == name
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+
+
+LONG_DIAGNOSES = (
+    *given.COMMON,
+    MINUS_INF_BLOCK,
+    NO_RESCALE,
+    BLOCK_LEFT_OUT,
+    BLOCK_MAXIMUM,
+    FALLING_MAXIMUM,
+    M_NOT_KEPT,
+    given.NOT_DIVIDED,
+)
+
+_LONG_SUM = "d = d * tl.exp(m - origin) + tl.sum(tl.exp(x - origin), axis=0)"
+_LONG_RESULT = "y = tl.exp(x.to(tl.float32) - m) * scale"
+
+LONG_ROWS = (
+    mistake("missing_mask", given.LOAD_UNMASKED, (f"mask=cols < N, {OTHER}, ", "")),
+    mistake("missing_other", given.NO_OTHER, (f"mask=cols < N, {OTHER},", "mask=cols < N,")),
+    mistake("other_is_zero", given.OTHER_IS_ZERO, (OTHER, "other=0.0")),
+    mistake("no_rescale", NO_RESCALE, (_LONG_SUM, "d = d + tl.sum(tl.exp(x - origin), axis=0)")),
+    mistake(
+        "minus_inf_minus_itself",
+        MINUS_INF_BLOCK,
+        ('origin = tl.where(m_new == -float("inf"), 0.0, m_new)', "origin = m_new"),
+    ),
+    mistake(
+        "maximum_of_the_last_block",
+        FALLING_MAXIMUM,
+        ("m_new = tl.maximum(m, tl.max(x, axis=0))", "m_new = tl.max(x, axis=0)"),
+    ),
+    mistake("maximum_not_kept", M_NOT_KEPT, ("        m = m_new\n", "")),
+    mistake(
+        "block_maximum_in_pass_two",
+        BLOCK_MAXIMUM,
+        (
+            _LONG_RESULT,
+            "x = tl.where(inside, x.to(tl.float32), -float('inf'))\n"
+            "        y = tl.exp(x - tl.max(x, axis=0)) * scale",
+        ),
+    ),
+    mistake(
+        "block_left_out", BLOCK_LEFT_OUT, ("block = blocks - 1 - step", "block = blocks - step")
+    ),
+    mistake("not_divided", given.NOT_DIVIDED, (_LONG_RESULT, "y = tl.exp(x.to(tl.float32) - m)")),
+    mistake(
+        "no_maximum",
+        given.NO_MAXIMUM,
+        ("m_new = tl.maximum(m, tl.max(x, axis=0))", "m_new = 0.0"),
+    ),
+    mistake("rows_N_apart", given.WRONG_STRIDE, ("x_ptr + row * x_stride", "x_ptr + row * N")),
+    mistake("stores_zeros", given.ALL_ZERO, (_LONG_RESULT, "y = x.to(tl.float32) * 0.0")),
+    mistake(
+        "row_in_32_bits",
+        given.OVERFLOW,
+        ("tl.program_id(0).to(tl.int64)", "tl.program_id(0)"),
+        needs_gpu=True,
+    ),
+    library("long_rows_softmax"),
+)
+
+# --- ch02.autotune -----------------------------------------------------------------------------
+
+NO_KEY = Diagnosis(
+    "The key is missing what the choice depends on: the first length was timed, and every other "
+    "length gets its configuration. Name the rounded-up length in key.",
+    given.TUNING,
+    error="was kept for rows of",
+)
+KEY_HAS_ROWS = Diagnosis(
+    "The key holds the number of rows: every new batch size times all configurations again. Leave "
+    "M out: it decides how many programs there are, not how one of them works.",
+    given.TUNING,
+    error="only the number of rows changed",
+)
+ONE_CONFIGURATION = Diagnosis(
+    "With one configuration there is nothing to choose, and Triton times nothing: give at least two.",
+    given.TUNING,
+    error="a single configuration",
+)
+NO_TUNER = Diagnosis(
+    "The kernels that were launched are not decorated with @triton.autotune.",
+    given.TUNING,
+    error="no autotuned kernel",
+)
+IN_PLACE = Diagnosis(
+    "The kernel reads and writes the same tensor. The tuner launches it many times: each launch "
+    "takes the softmax of the last one's answer. Write to a tensor of its own (restore_value would "
+    "also do, at the price of a copy before each launch).",
+    given.TUNING,
+    source=syntax.any_of(syntax.has_call(".clone"), syntax.has_call("torch.clone")),
+)
+TOO_LONG_FOR_WHOLE_ROWS = Diagnosis(
+    "Rows of 16384 elements and more went to the kernel that holds whole rows, and no configuration "
+    "of it is that large: from N = 8193 on, launch the kernel that walks over blocks.",
+    given.TUNING,
+    cases=frozenset({"long"}),
+    passing=frozenset({"short", "not_a_multiple"}),
+)
+TUNING_DIAGNOSES = (
+    NO_KEY,
+    KEY_HAS_ROWS,
+    ONE_CONFIGURATION,
+    NO_TUNER,
+    ROUNDED_DOWN,
+    *given.COMMON,
+    IN_PLACE,
+    TOO_LONG_FOR_WHOLE_ROWS,
+    ROWS_UNMASKED,
+    OTHERS_SUM,
+    given.NOT_DIVIDED,
+)
+
+_TUNED_LAUNCH = "tuned_short_kernel[grid](x, y, M, N,"
+
+AUTOTUNE = (
+    mistake("no_key", NO_KEY, ('SHORT_KEY = ["BLOCK"]', "SHORT_KEY = []")),
+    mistake("no_key_for_long_rows", NO_KEY, ('LONG_KEY = ["LENGTH"]', "LONG_KEY = []")),
+    mistake("key_has_rows", KEY_HAS_ROWS, ('SHORT_KEY = ["BLOCK"]', 'SHORT_KEY = ["BLOCK", "M"]')),
+    mistake(
+        "one_configuration",
+        ONE_CONFIGURATION,
+        ('    triton.Config({"BLOCK": 4096}, num_warps=8),\n', ""),
+        ('    triton.Config({"BLOCK": 16384}, num_warps=16),\n', ""),
+    ),
+    mistake(
+        "in_place",
+        IN_PLACE,
+        ("y = torch.empty_like(x)", "y = x.clone()"),
+        (_TUNED_LAUNCH, "tuned_short_kernel[grid](y, y, M, N,"),
+    ),
+    mistake(
+        "writes_the_input",
+        given.INPUT_WRITTEN,
+        (_TUNED_LAUNCH, "tuned_short_kernel[grid](x, x, M, N,"),
+    ),
+    mistake("always_whole_rows", TOO_LONG_FOR_WHOLE_ROWS, ("if N <= 8192:", "if True:")),
+    mistake(
+        "rounded_down",
+        ROUNDED_DOWN,
+        (
+            'triton.cdiv(M, meta["ELEMENTS"] // LENGTH)',
+            'max(M // (meta["ELEMENTS"] // LENGTH), 1)',
+        ),
+    ),
+    mistake(
+        "missing_other",
+        given.NO_OTHER,
+        (f"x_stride + cols, mask=inside, {OTHER})", "x_stride + cols, mask=inside)"),
+    ),
+    mistake(
+        "rows_unmasked",
+        ROWS_UNMASKED,
+        ("inside = (rows < M) & (cols < N)", "inside = (rows >= 0) & (cols < N)"),
+    ),
+    Mistake(
+        "not_tuned",
+        "run",
+        NO_TUNER.says,
+        answer="""
+def tuned_softmax(x):
+    M, N = matrix_shape(x)
+    y = torch.empty_like(x)
+    if x.numel():
+        BLOCK = min(triton.next_power_of_2(N), 8192)
+        strides = x.stride(0), y.stride(0)
+        tuned_long_kernel.fn[(M,)](x, y, N, *strides, LENGTH=BLOCK, BLOCK=BLOCK, num_warps=8)
+    return y
+""",
+    ),
+    library("tuned_softmax"),
+)
