@@ -3,7 +3,7 @@
     data = run_bench(chapter.bench, chapter.name, progress)      needs a GPU
     table(data)                     a rich Table;  skipped(data) what could not be timed, and why
     plot(data, Path("bench.svg"))   bench.svg and bench.png; returns both paths
-    write(data, path)               the JSON file, as docs/data/ holds it
+    write(data, path)               the JSON file, as docs/data/ holds it; as_text(data) its text
 
 ``data`` is {"schema": 1, "chapter", "title", "x_axis", "machine": {...}, "method": {...},
 "rows": [{"implementation", "case": {...}, "unit", "median", "p10", "p90", "samples",
@@ -212,7 +212,13 @@ def _one_line(error: BaseException) -> str:
 
 
 def write(data: Mapping[str, Any], path: Path) -> None:
-    """The data as a JSON file, a row a line, so that a new measurement reads well in a diff."""
+    """Writes the data as a JSON file, with its folder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(as_text(data), encoding="utf-8")
+
+
+def as_text(data: Mapping[str, Any]) -> str:
+    """The data as JSON, a row a line, so that a new measurement reads well in a diff."""
     head = {key: found for key, found in data.items() if key not in ("rows", "missing")}
     text = json.dumps(head, indent=1, ensure_ascii=False).removesuffix("\n}")
     for key in ("rows", "missing"):
@@ -220,8 +226,7 @@ def write(data: Mapping[str, Any], path: Path) -> None:
             lines = [json.dumps(row, ensure_ascii=False) for row in data[key]]
             body = ",\n  ".join(lines)
             text += f',\n "{key}": [\n  {body}\n ]' if lines else f',\n "{key}": []'
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text + "\n}\n", encoding="utf-8")
+    return text + "\n}\n"
 
 
-__all__ = ["load_implementations", "plot", "run_bench", "skipped", "table", "write"]
+__all__ = ["as_text", "load_implementations", "plot", "run_bench", "skipped", "table", "write"]
