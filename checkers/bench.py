@@ -30,6 +30,7 @@ from checkers.grading import timing
 from checkers.grading.compare import compare
 from checkers.grading.cuda_device import CudaDevice, Device
 from checkers.grading.speed import device_inputs
+from checkers.grading.verify import tensors_of
 
 # progress(done, total, what is measured now)
 Progress = Callable[[int, int, str], None]
@@ -149,8 +150,8 @@ class Oracle:
 
     def verify(self, output: Any, arguments: tuple) -> str | None:
         """What is wrong with an output, or None."""
-        tensors = timing.tensors_of(output)
-        first = timing.tensors_of(arguments)[0]
+        tensors = tensors_of(output)
+        first = tensors_of(arguments)[0]
         wanted = self._expected(first.data_ptr(), arguments)
         if [tensor.shape for tensor in tensors] != [tensor.shape for tensor in wanted]:
             return "an output of another shape than the others'"
@@ -166,7 +167,7 @@ class Oracle:
             assert self.function is not None
             if self.name == ORACLE:
                 arguments = tuple(_in_float64(argument) for argument in arguments)
-            self.expected[key] = [t.clone() for t in timing.tensors_of(self.function(*arguments))]
+            self.expected[key] = [t.clone() for t in tensors_of(self.function(*arguments))]
         return self.expected[key]
 
 

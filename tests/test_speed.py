@@ -196,6 +196,14 @@ def test_only_a_whole_interval_on_one_side_decides(low, high, verdict) -> None:
     assert judge(Interval(0.85, low, high), 0.85) is verdict
 
 
+def test_the_timed_outputs_are_verified_as_the_run_stage_does() -> None:
+    x = torch.randn(100)
+    whole = exercise(CASES[0])
+    assert speed.verified(whole, CASES[0], 2 * x, (x,)) is None
+    assert "off by more than" in speed.verified(whole, CASES[0], x, (x,))
+    assert "dtype" in speed.verified(whole, CASES[0], 2 * x.half(), (x,))
+
+
 def test_inputs_are_drawn_with_the_given_seed() -> None:
     draw = exercise(CASES[0]).inputs
     one, again, other = (speed.device_inputs(draw, CASES[0], seed, "cpu")[0] for seed in (1, 1, 2))

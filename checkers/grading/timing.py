@@ -23,10 +23,10 @@ from itertools import cycle
 from typing import Any
 
 import numpy as np
-import torch
 
 from checkers.grading.cuda_device import CudaDevice, Device, NotCapturable
 from checkers.grading.rulers import RULERS
+from checkers.grading.verify import tensors_of
 
 Verify = Callable[[Any, tuple], str | None]
 
@@ -365,12 +365,3 @@ def _refuse_patched(device: Device) -> None:
 def bytes_of(arguments: Any) -> int:
     """Bytes of all tensors in the arguments."""
     return sum(tensor.nbytes for tensor in tensors_of(arguments))
-
-
-def tensors_of(found: Any) -> list[torch.Tensor]:
-    """The tensors in nested tuples and lists."""
-    if isinstance(found, torch.Tensor):
-        return [found]
-    if isinstance(found, tuple | list):
-        return [tensor for item in found for tensor in tensors_of(item)]
-    return []
