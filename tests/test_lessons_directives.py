@@ -146,8 +146,6 @@ def test_what_an_exercise_needs_is_said_in_words():
     small, big = Case("small"), Case("big", needs_gpu=True)
     assert needs(exercise(Rung.PYTHON, (small,), False)) == "nothing"
     assert needs(exercise(Rung.TRITON, (small, big), True)) == "a GPU for the speed points"
-    assert needs(exercise(Rung.CUTE, (small,), True)) == (
-        "a GPU for the points of its run and its speed"
-    )
+    assert needs(exercise(Rung.CUTE, (small,), True)) == "a GPU for the run and speed points"
     assert needs(exercise(Rung.TRITON, (big,), True)) == "a GPU"
     assert "· 1 point ·" in headline(exercise(Rung.PYTHON, (small,), False))

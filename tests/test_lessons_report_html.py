@@ -88,7 +88,10 @@ def test_what_an_answer_printed_is_escaped():
 
 
 def test_the_heading_to_reread_is_a_link_within_the_notebook():
-    assert '<a href="#Masks-and-the-tail">Masks and the tail</a>' in report_html(FAILED)
+    assert (
+        '<a style="color:inherit" href="#Masks-and-the-tail">Masks and the tail</a>'
+        in report_html(FAILED)
+    )
 
 
 def test_not_attempted_is_no_failure():

@@ -58,7 +58,7 @@ def needs(exercise: Exercise) -> str:
     if all(case.needs_gpu for case in exercise.cases):
         return "a GPU"
     if exercise.rung is Rung.CUTE:
-        return "a GPU for the points of its run" + (" and its speed" if exercise.speed else "")
+        return f"a GPU for the {'run and speed' if exercise.speed else 'run'} points"
     return "a GPU for the speed points" if exercise.speed else "nothing"
 
 

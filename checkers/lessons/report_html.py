@@ -31,7 +31,12 @@ _BADGE = (
     "display:inline-block;min-width:4.5em;text-align:center;border-radius:4px;padding:0 .5em;"
     "color:#fff;font-size:.85em"
 )
-_CELL = "text-align:left;vertical-align:top;padding:.15em .7em .15em 0;border:0;background:none"
+# Notebooks style tables of their own accord: stripes, right-aligned cells, a smaller font.
+_TABLE = "border-collapse:collapse;margin:.5em 0;color:inherit;font-size:inherit"
+_CELL = (
+    "text-align:left;vertical-align:top;padding:.15em .7em .15em 0;border:0;background:none;"
+    "color:inherit"
+)
 _QUIET = "opacity:.75;font-size:.9em"
 _PICTURE = (
     "background:rgba(128,128,128,.12);color:inherit;padding:.5em .8em;margin:.4em 0;"
@@ -89,7 +94,7 @@ def progress_html(rows: Sequence[tuple[Exercise, Verdict, int]]) -> str:
     earned = sum(points for _, _, points in rows)
     total = sum(exercise.points for exercise, _, _ in rows)
     return (
-        f'<div style="{_BOX}"><table style="border-collapse:collapse">{lines}</table>'
+        f'<div style="{_BOX}"><table style="{_TABLE}">{lines}</table>'
         f"<b>{points_text(earned, total)}</b></div>"
     )
 
@@ -112,7 +117,7 @@ def measures_text(measures: Mapping[str, Any]) -> str:
 
 def _table(stages: Sequence[Stage]) -> str:
     rows = "".join(_stage_row(stage) for stage in stages)
-    return f'<table style="border-collapse:collapse;margin:.5em 0">{rows}</table>' if rows else ""
+    return f'<table style="{_TABLE}">{rows}</table>' if rows else ""
 
 
 def _stage_row(stage: Stage) -> str:
@@ -148,7 +153,7 @@ def _finding(finding: Finding) -> str:
 def _heading_link(heading: str) -> str:
     """A link to the lesson's heading; Jupyter's anchors are its words joined by dashes."""
     text = heading.lstrip("# ")
-    return f'<a href="#{escape(text.replace(" ", "-"))}">{escape(text)}</a>'
+    return f'<a style="color:inherit" href="#{escape(text.replace(" ", "-"))}">{escape(text)}</a>'
 
 
 def _folded(title: str, text: str) -> str:
@@ -160,11 +165,11 @@ def _folded(title: str, text: str) -> str:
 
 def _closing(report: Report) -> str:
     """What to do next; the numbers behind the verdicts, folded."""
-    identity = escape(report.id)
+    hint = _command(f"%hint {report.id}")
     if report.verdict is Verdict.NOT_ATTEMPTED:
         return _quiet(
             "The blank is as it was shipped: fill it in and run the cell again. "
-            f"A first hint: <code>%hint {identity}</code>"
+            f"A first hint: {hint}"
         )
     lines = []
     if report.open_points:
@@ -172,13 +177,15 @@ def _closing(report: Report) -> str:
     if report.verdict is Verdict.PASS:
         lines.append(f"Seed {report.seed}")
     else:
-        lines.append(
-            f"The same inputs again: <code>%%exercise {identity} --seed {report.seed}</code>"
-            f" &nbsp;·&nbsp; a hint: <code>%hint {identity}</code>"
-        )
+        again = _command(f"%%exercise {report.id} --seed {report.seed}")
+        lines.append(f"The same inputs again: {again} &nbsp;·&nbsp; a hint: {hint}")
     measured = [(stage.name, measures_text(stage.measures)) for stage in report.stages]
     shown = "\n".join(f"{name}: {text}" for name, text in measured if text)
     return _quiet("<br>".join(lines)) + (_folded("Measured", shown) if shown else "")
+
+
+def _command(text: str) -> str:
+    return f'<code style="white-space:nowrap">{escape(text)}</code>'
 
 
 def _quiet(html: str) -> str:
