@@ -7,13 +7,10 @@ way to standard error.
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import sys
-import traceback
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,11 +19,25 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-if TYPE_CHECKING:  # importing these imports torch, which the doctor and --help do without
-    from checkers.course import Course
-    from checkers.exercise import Exercise
+from checkers.terminal import (
+    COULD_NOT_RUN,
+    INTERRUPTED,
+    NOT_PASSED,
+    PASSED,
+    UserError,
+    console_err,
+    explain,
+    measuring,
+    nobody_reads,
+    relative,
+    say,
+    write_json,
+    writing_to,
+)
 
-PASSED, NOT_PASSED, COULD_NOT_RUN, INTERRUPTED = 0, 1, 2, 130
+if TYPE_CHECKING:  # importing these imports torch, which the doctor and --help do without
+    from checkers.course import Chapter, Course
+    from checkers.exercise import Exercise
 
 app = typer.Typer(
     name="ladder",
@@ -46,10 +57,6 @@ class Device(StrEnum):
     AUTO = "auto"
     CUDA = "cuda"
     SIMULATOR = "simulator"
-
-
-class UserError(Exception):
-    """The command can't do what was asked; the text says what to do instead."""
 
 
 Names = Annotated[
@@ -95,7 +102,9 @@ def check(
     json_file: JsonFile = None,
 ) -> None:
     """Grade your answers, and explain what is wrong."""
+    from checkers.grading.grader import Grader
     from checkers.report_text import render_open, render_summary
+    from checkers.session import Session
 
     if file is not None and solution:
         raise UserError("--file and --solution exclude each other: leave one of them out.")
@@ -103,16 +112,16 @@ def check(
         raise UserError(f"name the exercise that it answers: ladder check ch02.NAME --file {file}")
     course = find_course()
     exercises = course.select(names or [])
-    with session(course, json_file, file, solution, device.value, seed) as grading:
+    out = console_err() if str(json_file) == "-" else Console()
+    with Grader(course) as grader:
+        grading = Session(course, grader, out, console_err(), file, solution, device.value, seed)
         interrupted = grading.check(exercises)
-    write_json(json_file, check_json(grading.reports))
+    write_json(json_file, grading.as_json())
     if interrupted:
         say("ladder: interrupted; what was graded before is kept.")
         raise typer.Exit(INTERRUPTED)
     if len(exercises) > 1:
-        grading.out.print()
-        grading.out.print(render_summary(grading.reports))
-        grading.out.print(render_open(grading.reports))
+        out.print("", render_summary(grading.reports), render_open(grading.reports), sep="\n")
     if grading.unreadable:
         raise typer.Exit(COULD_NOT_RUN)
     passed = all(report.verdict.value == "pass" for report in grading.reports)
@@ -182,8 +191,8 @@ def reset(
     course = find_course()
     for exercise in course.select(names):
         done = reset_exercise(course, exercise.id)
-        kept = "".join(f"; yours is kept as {relative(course, path)}" for path in done.kept)
-        notebook = relative(course, course.chapter(exercise.id).notebook)
+        kept = "".join(f"; yours is kept as {relative(course.root, path)}" for path in done.kept)
+        notebook = relative(course.root, course.chapter(exercise.id).notebook)
         typer.echo(f"{exercise.id}: {done.state} in {notebook}{kept}")
     console_err().print("If the notebook is open in Jupyter, reload it from disk (File menu).")
 
@@ -199,6 +208,9 @@ def watch(
     """Grade an answer each time you save it. Ctrl-C ends."""
     import watchfiles
 
+    from checkers.grading.grader import Grader
+    from checkers.session import Session
+
     course = find_course()
     exercises = course.select(names or [])
     if file is not None and len(exercises) != 1:
@@ -206,8 +218,9 @@ def watch(
     # The folders: Jupyter and most editors replace a file when they save it.
     folders = {course.chapter(exercise.id).folder for exercise in exercises}
     folders = {file.resolve().parent} if file is not None else folders
-    with session(course, None, file, False, device.value, None) as grading:
-        where = ", ".join(sorted(str(relative(course, folder)) for folder in folders))
+    with Grader(course) as grader:
+        grading = Session(course, grader, Console(), console_err(), file, device=device.value)
+        where = ", ".join(sorted(str(relative(course.root, folder)) for folder in folders))
         grading.status.print(f"Watching {where}. Save your answer to have it graded; Ctrl-C ends.")
         grading.watch(exercises, watchfiles.watch(*folders, raise_interrupt=False))
 
@@ -225,17 +238,54 @@ def bench(
     chapter: Annotated[str, typer.Argument(metavar="CHAPTER", help="ch02")],
     json_file: JsonFile = None,
     plot: Annotated[
-        bool, typer.Option("--plot", help="Draw it too, as SVG and PNG beside the JSON.")
+        bool, typer.Option("--plot", help="Draw it as well, as bench_CHAPTER.svg and .png.")
     ] = False,
+    measured: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="F", help="Show this file instead of measuring."),
+    ] = None,
 ) -> None:
     """A chapter's speed table on this GPU: the reference, its peers, and the ruler."""
-    raise UserError("there is no speed table yet.")
+    from checkers import bench as benches
+
+    found = find_course().chapter(chapter)
+    data = _measured_before(measured) if measured else _measure(found)
+    out = console_err() if str(json_file) == "-" else Console()
+    out.print(benches.table(data))
+    for sentence in benches.skipped(data):
+        say(sentence)
+    beside = Path(f"bench_{found.name}")
+    if str(json_file) == "-":
+        write_json(json_file, data)
+    elif json_file is not None:
+        beside = json_file
+        with writing_to(json_file):
+            benches.write(data, json_file)
+    if plot:
+        with writing_to(beside):
+            for path in benches.plot(data, beside):
+                say(f"drawn: {path}")
 
 
 @app.command()
-def calibrate() -> None:
+def calibrate(names: Names = None) -> None:
     """Measure the reference solutions and rewrite the speed thresholds of this GPU."""
-    raise UserError("there is nothing to calibrate yet.")
+    from checkers.calibrate import calibrate as measure
+
+    course = find_course()
+    exercises = course.select(names or [])
+    _need_gpu("Thresholds are measured")
+    with measuring() as progress:
+        outcome = measure(course, exercises, progress)
+    for target in outcome.targets:
+        typer.echo(
+            f"{target.exercise} on {target.case}, {target.arch}: reference {target.reference:.3f}, "
+            f"an answer must reach {target.pass_ratio:.2f}"
+        )
+    for problem in outcome.problems:
+        say(problem)
+    say(f"written: {relative(course.root, course.root / 'checkers' / 'thresholds.toml')}")
+    raise typer.Exit(NOT_PASSED if outcome.problems else PASSED)
 
 
 @app.command()
@@ -263,7 +313,7 @@ def build(
     except LessonError as error:
         raise UserError(str(error)) from error
     for path in changed:
-        typer.echo(f"{'stale' if check else 'built'}: {relative(course, path)}")
+        typer.echo(f"{'stale' if check else 'built'}: {relative(course.root, path)}")
     if check and changed:
         err.print("`ladder build` makes them anew.")
     raise typer.Exit(NOT_PASSED if check and changed else PASSED)
@@ -285,60 +335,34 @@ def find_exercise(course: Course, name: str) -> Exercise:
     return course.exercise(name)
 
 
-@contextlib.contextmanager
-def session(
-    course: Course,
-    json_file: Path | None,
-    file: Path | None,
-    solution: bool,
-    device: str,
-    seed: int | None,
-) -> Iterator[Any]:
-    """A Session whose reports leave standard output alone when the JSON goes there."""
-    from checkers.grading.grader import Grader
-    from checkers.session import Session
+def _need_gpu(what: str) -> None:
+    import torch
 
-    out = console_err() if str(json_file) == "-" else Console()
-    with Grader(course) as grader:
-        yield Session(course, grader, out, console_err(), file, solution, device, seed)
+    if not torch.cuda.is_available():
+        raise UserError(
+            f"{what} on an NVIDIA GPU, and PyTorch sees none here (`ladder doctor` says why). "
+            "What was measured elsewhere: ladder bench CHAPTER --from docs/data/FILE.json"
+        )
 
 
-def check_json(reports: Sequence[Any]) -> dict[str, Any]:
-    """What ``ladder check --json`` writes."""
-    from checkers.machine import describe_machine
+def _measure(chapter: Chapter) -> dict[str, Any]:
+    from checkers.bench import run_bench
 
-    return {
-        "schema": 1,
-        "machine": describe_machine(),
-        "exercises": [report.to_json() for report in reports],
-    }
+    if chapter.bench is None:
+        raise UserError(f"{chapter.short} has no speed table: its exercises need no GPU.")
+    _need_gpu("A speed table is measured")
+    with measuring() as progress:
+        return run_bench(chapter.bench, chapter.name, progress)
 
 
-def write_json(file: Path | None, content: dict[str, Any]) -> None:
-    """Write ``content`` to a file, or to standard output for "-"; nothing without a file."""
-    if file is None:
-        return
-    text = json.dumps(content, indent=1) + "\n"
-    if str(file) == "-":
-        sys.stdout.write(text)
-        return
+def _measured_before(file: Path) -> dict[str, Any]:
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"{file} can't be written ({error.strerror}): name another.") from error
-
-
-def relative(course: Course, path: Path) -> Path:
-    return path.relative_to(course.root) if path.is_relative_to(course.root) else path
-
-
-def console_err() -> Console:
-    return Console(stderr=True, highlight=False)
-
-
-def say(text: str) -> None:
-    console_err().print(text, markup=False, soft_wrap=True)
+        data = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"{file} is not what `ladder bench --json` writes: {error}") from error
+    if not isinstance(data, dict) or not {"machine", "rows", "title"} <= set(data):
+        raise UserError(f"{file} is not what `ladder bench --json` writes.")
+    return data
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *rest: Any) -> None:
@@ -356,23 +380,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     except BrokenPipeError:  # `ladder list | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return COULD_NOT_RUN
+        return nobody_reads()
     except Exception as error:
-        return _explain(error)
+        return explain(error)
     return PASSED
-
-
-def _explain(error: Exception) -> int:
-    kind = type(error)
-    if kind.__module__.partition(".")[0] == "checkers":  # the course's own errors say what to do
-        say(f"ladder: {error}")
-    elif isinstance(error, ImportError) and not (error.name or "").startswith("checkers"):
-        say(f"ladder: {error}. `ladder doctor` says what to install.")
-    else:
-        traceback.print_exc()
-        say("ladder: this is a mistake in the course, not in your answer. Please report it.")
-    return COULD_NOT_RUN
 
 
 def main() -> None:

@@ -92,6 +92,16 @@ class Session:
             return answers.from_file(self.file)
         return answers.from_notebook(self.course, exercise_id)
 
+    def as_json(self) -> dict[str, Any]:
+        """What ``ladder check --json`` writes: all that was graded so far."""
+        from checkers.machine import describe_machine
+
+        return {
+            "schema": 1,
+            "machine": describe_machine(),
+            "exercises": [report.to_json() for report in self.reports],
+        }
+
     def watch(self, exercises: Sequence[Exercise], changes: Iterable[Any]) -> None:
         """After each of ``changes`` (of files; only their coming counts), grade the exercises
         whose answer is another one than before. Ctrl-C ends it."""

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+import torch
 from rich.console import Console
 
 from checkers import answers
@@ -247,6 +248,8 @@ def test_a_missing_cell_is_named_and_the_others_are_graded(course, ladder):
         (["hint", "ch90.nothing"], "there is no exercise"),
         (["solution", ONE], "--give-up"),
         (["nonsense"], "No such command"),
+        (["bench", "ch90"], "ch90 has no speed table"),
+        (["bench", "ch90", "--from", "nowhere.json"], "not what `ladder bench --json` writes"),
     ],
 )
 def test_what_could_not_run_exits_2_and_says_what_to_do(course, ladder, arguments, said):
@@ -331,6 +334,61 @@ def test_build_check_names_what_is_stale(course, ladder):
     assert (stale.status, stale.out) == (1, "stale: chapters/ch90_adding/lesson.ipynb\n")
     assert ladder("build").status == 0
     assert ladder("build", "--check").status == 0
+
+
+# ---- bench
+
+
+MEASURED = {
+    "schema": 1,
+    "chapter": "ch90_adding",
+    "title": "Adding",
+    "x_axis": "N",
+    "machine": {"gpu": "NVIDIA H200", "driver": "580.1", "date": "2026-11-30"},
+    "rows": [
+        {
+            "implementation": name,
+            "case": {"N": n},
+            "unit": "GB/s",
+            "median": median,
+            "p10": median - 10,
+            "p90": median + 10,
+            "samples": 100,
+            "ratio_to_ruler": ratio,
+        }
+        for n in (256, 1024)
+        for name, median, ratio in (("solution", 4100.0, 0.97), ("copy", 4227.0, 1.0))
+    ],
+    "missing": [{"implementation": "quack", "reason": "ImportError: no quack"}],
+}
+
+
+def test_a_speed_table_measured_elsewhere_is_shown_drawn_and_written(course, ladder, tmp_path):
+    before = tmp_path / "before.json"
+    before.write_text(json.dumps(MEASURED))
+    after = tmp_path / "new" / "after.json"
+    outcome = ladder("bench", "ch90", "--from", str(before), "--json", str(after), "--plot")
+    assert outcome.status == 0, outcome.err
+    assert "4100 (0.97)" in outcome.out
+    assert "NVIDIA H200, driver 580.1" in outcome.out
+    assert "quack was not timed: ImportError: no quack" in outcome.err
+    assert json.loads(after.read_text()) == MEASURED
+    assert after.with_suffix(".svg").exists()
+    assert after.with_suffix(".png").exists()
+
+
+def test_bench_as_json_leaves_standard_output_clean(course, ladder, tmp_path):
+    before = tmp_path / "before.json"
+    before.write_text(json.dumps(MEASURED))
+    outcome = ladder("bench", "ch90", "--from", str(before), "--json", "-")
+    assert json.loads(outcome.out) == MEASURED
+
+
+def test_measuring_without_a_gpu_says_so(course, ladder, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    outcome = ladder("calibrate")
+    assert outcome.status == 2
+    assert "measured on an NVIDIA GPU" in outcome.err
 
 
 # ---- a broken installation
