@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from checkers import answers
 from checkers.answers import Answer
@@ -133,8 +134,6 @@ def test_an_exercise_is_complete(exercise):
 
 @pytest.mark.parametrize("exercise", COURSE.exercises, ids=by_id)
 def test_inputs_are_the_same_for_the_same_seed_and_fresh_for_another(exercise):
-    import torch
-
     case = next(case for case in exercise.cases if not case.needs_gpu)
 
     def tensors(seed: int) -> list[torch.Tensor]:
@@ -143,6 +142,14 @@ def test_inputs_are_the_same_for_the_same_seed_and_fresh_for_another(exercise):
 
     for first, again in zip(tensors(1), tensors(1), strict=True):
         assert torch.equal(torch.nan_to_num(first), torch.nan_to_num(again))
+
+
+@pytest.mark.parametrize("exercise", COURSE.exercises, ids=by_id)
+def test_every_case_has_inputs_and_an_oracle(exercise):
+    for case in exercise.cases:
+        if not case.needs_gpu:
+            arguments = exercise.inputs(case, torch.Generator().manual_seed(1))
+            assert exercise.oracle(*arguments) is not None
 
 
 def test_a_chapter_is_found_by_its_files_alone(tmp_path):

@@ -31,6 +31,10 @@ Emit = Callable[..., None]
 GPU_RUNS = 3  # a race shows by an answer that changes
 
 
+class AnswerRaised(Exception):
+    """The answer raised the exception that this one is raised from."""
+
+
 @dataclass(frozen=True)
 class Place:
     """Where the answer runs: "cuda", "interpreter" (pretended CUDA) or "cpu"."""
@@ -140,7 +144,9 @@ def run_stage(
             passed.append(case.name)
         except Wrong as wrong:
             wrong_cases.append((case, wrong))
-        except BaseException as error:
+        except AnswerRaised as raised:
+            error = raised.__cause__
+            assert error is not None
             finding = errors.explain(error, text, str(path), first_line)
             wrong_cases.append((case, Wrong(finding, errors.error_text(error))))
             if place.device == "cuda":
@@ -172,6 +178,15 @@ def _with_case(finding: Finding, case: Case) -> Finding:
     return replace(finding, case=f"{case}: {case.why}" if case.why else str(case))
 
 
+@contextlib.contextmanager
+def answering() -> Iterator[None]:
+    """What is raised within is the answer's; what is raised elsewhere is the grader's."""
+    try:
+        yield
+    except BaseException as error:
+        raise AnswerRaised from error
+
+
 class CaseRunner:
     """One case: builds its arguments, calls the answer as often as needed, and compares."""
 
@@ -182,7 +197,7 @@ class CaseRunner:
         self.seed = seed
 
     def check(self, function: Callable) -> float:
-        """The largest error over its bound. Raises Wrong, or what the answer raises."""
+        """The largest error over its bound. Raises Wrong or AnswerRaised."""
         if self.exercise.rung is Rung.PYTHON:
             return self.check_once(function, 0)[0]
         worst, first = self.check_once(function, 0)
@@ -249,13 +264,14 @@ class CaseRunner:
         watched = exercise.rung in (Rung.TRITON, Rung.CUTE)
         entered = self.place.entered(watch) if watched else contextlib.nullcontext()
         if self.place.device != "cuda":
-            with entered:
+            with answering(), entered:
                 return exercise.call(function, arguments), watch
         stream = torch.cuda.Stream()
         torch.cuda.synchronize()
-        with entered, torch.cuda.stream(stream):
-            result = exercise.call(function, arguments)
-        stream.synchronize()
+        with answering(), torch.cuda.stream(stream):
+            with entered:
+                result = exercise.call(function, arguments)
+            stream.synchronize()  # where an illegal access comes to light
         snapshots = [t.clone() for t in tensors_of(result)]
         torch.cuda.synchronize()
         for now, at_stream_end in zip(tensors_of(result), snapshots, strict=True):

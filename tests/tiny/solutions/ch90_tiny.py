@@ -78,5 +78,8 @@ def cute_copy(x: torch.Tensor) -> torch.Tensor:
     """A copy of a contiguous float32 vector on a CUDA device."""
     out = torch.empty_like(x)
     stream = cuda.CUstream(torch.cuda.current_stream().cuda_stream)
-    compile_copy()(from_dlpack(x), from_dlpack(out), stream)
+    # Marked dynamic as the compiled function was: else it would see a vector of length 0.
+    compile_copy()(
+        from_dlpack(x).mark_layout_dynamic(), from_dlpack(out).mark_layout_dynamic(), stream
+    )
     return out
