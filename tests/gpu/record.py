@@ -1,0 +1,78 @@
+"""Runs tests/gpu and writes what happened to docs/data/gpu_tests_GPU.json.
+
+    python tests/gpu/record.py [--out FILE] [pytest options]
+
+Exits as pytest does. The rows are one a test: test, outcome, seconds, and the properties that the
+test recorded (a reference's speed ratios).
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from checkers.bench import as_text  # noqa: E402
+from checkers.machine import describe_machine  # noqa: E402
+
+
+class Recorder:
+    """A pytest plugin that keeps one row a test."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, dict[str, Any]] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        row = self.rows.setdefault(
+            report.nodeid, {"test": report.nodeid, "outcome": "passed", "seconds": 0.0}
+        )
+        row["seconds"] = round(row["seconds"] + report.duration, 2)
+        if report.outcome != "passed":
+            row["outcome"] = report.outcome
+            row["reason"] = _reason(report)
+        if report.when == "call":
+            row.update(report.user_properties)
+
+
+def _reason(report: pytest.TestReport) -> str:
+    if isinstance(report.longrepr, tuple):  # a skip: (file, line, reason)
+        return report.longrepr[2]
+    lines = [line for line in report.longreprtext.splitlines() if line.startswith("E ")]
+    return "\n".join(line[1:].strip() for line in lines)[:2000]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--out", type=Path, default=None)
+    known, options = parser.parse_known_args()
+    recorder = Recorder()
+    arguments = ["-q", f"--rootdir={ROOT}", str(ROOT / "tests" / "gpu"), *options]
+    if importlib.util.find_spec("pytest_timeout") is None:
+        # pyproject.toml sets a timeout, which pytest without that plugin refuses to read.
+        arguments += ["-c", os.devnull]
+    status = pytest.main(arguments, plugins=[recorder])
+    machine = describe_machine()
+    name = str(machine["gpu"] or "none").split()[-1].lower()
+    out = known.out or ROOT / "docs" / "data" / f"gpu_tests_{name}.json"
+    rows = list(recorder.rows.values())
+    outcomes = [row["outcome"] for row in rows]
+    counts = {word: outcomes.count(word) for word in ("passed", "failed", "skipped")}
+    data = {"schema": 1, "machine": machine, "summary": counts, "rows": rows}
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(as_text(data), encoding="utf-8")
+    assert json.loads(out.read_text(encoding="utf-8")) == data
+    print(f"{counts}, written to {out}")
+    return int(status)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
