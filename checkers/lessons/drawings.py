@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from checkers.layouts.banks import BANKS, bank_words
-from checkers.layouts.evaluation import evaluate
+from checkers.layouts.evaluation import NotALayout, evaluate
 
 LARGEST_PICTURE = 1024  # cells
 
@@ -150,7 +150,9 @@ def draw_banks(addresses: Sequence[int], width: int = 4, title: str = "") -> str
             reader.setdefault(word, lane)
     side, left, top = 22, 58, 64
     canvas = Canvas(left + BANKS * side + 14, top + trips * side + 14)
-    verdict = "1 trip, no conflict" if trips == 1 else f"{trips} trips: a {trips}-way bank conflict"
+    verdict = (
+        "1 trip, no conflict" if trips == 1 else f"{trips} trips, a bank conflict of {trips} ways"
+    )
     canvas.text(14, 16, f"{title}: {verdict}" if title else verdict, 13, INK, "start")
     canvas.text(left + BANKS * side / 2, 36, "bank", 10, FAINT)
     for bank in range(BANKS):
@@ -179,7 +181,7 @@ def show_layout(function: Callable[..., Any], *arguments: Any, tiles: bool = Fal
 
     tiles: colour by the second mode (which tile), for the result of a divide. The picture then
     has a row a tile and a column a place in it.
-    An exercise that is still blank gets a note in the picture's place.
+    An exercise that is still blank, or returns no layout, gets a note in the picture's place.
     """
 
     def draw() -> str:
@@ -250,8 +252,10 @@ def _display(draw: Callable[[], str]) -> Any:
 
     try:
         return SVG(draw())
-    except NotImplementedError as blank:
-        return SVG(draw_note(f"Not solved yet, so nothing to draw: {blank}"))
+    except NotImplementedError:
+        return SVG(draw_note("Not solved yet: run this again once the exercise is filled in."))
+    except NotALayout as wrong:
+        return SVG(draw_note(str(wrong)))
 
 
 def _grid(numbers: torch.Tensor | Sequence) -> list[list[int]]:
