@@ -301,6 +301,7 @@ def build(
     ] = False,
 ) -> None:
     """Make the notebooks from the lessons and solutions (for authors)."""
+    from checkers import readme
     from checkers.lessons.build import build as build_lessons
     from checkers.lessons.directives import LessonError
 
@@ -312,6 +313,7 @@ def build(
         )
     except LessonError as error:
         raise UserError(str(error)) from error
+    changed += [] if names else readme.update(course, check)
     for path in changed:
         typer.echo(f"{'stale' if check else 'built'}: {relative(course.root, path)}")
     if check and changed:

@@ -53,9 +53,9 @@ def as_table(course: Course, progress: Progress) -> RenderableType:
 
 
 def _exercises(chapter: Chapter, entries: dict[str, Entry]) -> RenderableType:
-    table = Table.grid(expand=True, padding=(0, 2, 0, 0))
-    table.add_column(width=3, justify="right")
-    table.add_column(width=26, no_wrap=True)
+    table = Table.grid(expand=True, padding=(0, 1, 0, 0))
+    table.add_column(width=2, justify="right")
+    table.add_column(min_width=22, no_wrap=True)
     table.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
     table.add_column(width=7, justify="right", no_wrap=True)
     table.add_column(width=6, justify="right", no_wrap=True)

@@ -77,7 +77,7 @@ def render_line(report: Report, place: Place | None = None) -> RenderableType:
     verdict = report.verdict.value
     table = Table.grid(expand=True, padding=(0, 2, 0, 0))
     table.add_column(width=1)
-    table.add_column(min_width=26, no_wrap=True)  # lines of many reports form a table
+    table.add_column(min_width=22, no_wrap=True)  # lines of many reports form a table
     table.add_column(ratio=1)
     table.add_column(justify="right", no_wrap=True)
     points = points_text(report.points, report.max_points, report.open_points)

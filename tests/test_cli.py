@@ -115,7 +115,7 @@ def test_list_shows_progress_and_what_comes_next(course, ladder):
     write_answer(course, ONE, "a + 1")
     ladder("check", ONE)
     outcome = ladder("list")
-    assert "✓  ch90.plus_one" in outcome.out
+    assert "✓ ch90.plus_one" in outcome.out
     assert "4/5" in outcome.out
     assert "Next: ch90.plus_two" in outcome.out
     assert max(map(len, outcome.out.splitlines())) <= 80
