@@ -96,6 +96,7 @@ def test_a_bench_table_takes_its_options(tmp_path, data):
         ("Done.", "{measure}`x`", "Done.", "unknown role {measure}; there are: measured"),
         ("Done.", "{measured}`x`", "Done.", "want 'FILE key=value ... : field'"),
         ("Done.", "![a](pictures/a.svg)", "Done.", "pictures/a.svg does not exist"),
+        ("Done.", "[x](#nowhere)", "Done.", "#nowhere: no heading of this lesson"),
         ("Done.", "```{exercise} ch90.plus_one\n```", "Done.", "ch90.plus_one stands in line"),
         ("Done.", "* x\n\n  ```{setup}\n  ```", "Done.", "stands in a list"),
         ("Done.", "```{setup}", "Done.", "{setup} is never closed; end it with ```"),
@@ -124,6 +125,13 @@ def test_a_problem_is_named_with_its_line(tmp_path, old, new, at, said):
 )
 def test_what_is_missing_is_said(tmp_path, old, new, said):
     assert any(said in text for text in problems(tmp_path, old, new))
+
+
+def test_a_link_to_a_heading_is_written_as_jupyter_names_it(tmp_path):
+    lesson = LESSON.replace("Done.", "[a](#how-to-add) [b](#How-to-add) [c](#add-fx-and-go)")
+    lesson = lesson.replace("## The end", "## Add `f(x)` and go")
+    text = expanded(tmp_path, lesson)
+    assert "[a](#How-to-add) [b](#How-to-add) [c](#Add-f%28x%29-and-go)" in text
 
 
 def test_all_problems_are_told_at_once(tmp_path):

@@ -15,6 +15,7 @@ import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from urllib.parse import quote
 
 from jupytext.cell_to_text import three_backticks_or_more
 from jupytext.myst import MystMetadataParsingError, get_parser, parse_directive_options
@@ -24,6 +25,7 @@ from checkers import rendering
 from checkers.answers import MAGIC, setup_of, skeleton_of
 from checkers.course import Chapter, Course
 from checkers.exercise import Exercise, Rung
+from checkers.lessons.report_html import anchor
 
 DIRECTIVES = ("setup", "exercise", "bench-table")
 JUPYTEXT_DIRECTIVES = ("code-cell", "raw-cell")
@@ -95,6 +97,7 @@ class _Expansion:
         text = self.chapter.lesson.read_text(encoding="utf-8")
         self.lines = text.splitlines()
         tokens = get_parser().parse(text + "\n")
+        self.headings = {heading for _, heading in _headings(tokens)}
         pieces: list[str] = []
         position = 0
         for token, start, end in _blocks(tokens):
@@ -227,8 +230,8 @@ class _Expansion:
         def rendered(match: re.Match[str]) -> str:
             line = start + 1 + text.count("\n", 0, match.start())
             if match["target"]:
-                self.check_link(match["target"], line)
-            elif match["role"]:
+                return f"]({self.link(match['target'], line)}"
+            if match["role"]:
                 return self.role(match["role"], " ".join(match["query"].split()), line)
             return match.group()
 
@@ -244,20 +247,25 @@ class _Expansion:
             self.problem(line, f"{{{name}}}: {error}")
             return query
 
-    def check_link(self, target: str, line: int) -> None:
-        path = target.partition("#")[0]
-        if not path or re.match(r"[a-z]+:", path):
-            return
-        if not (self.chapter.folder / path).exists() and path != self.chapter.notebook.name:
+    def link(self, target: str, line: int) -> str:
+        """The link's target, which must exist; one to a heading as Jupyter names it."""
+        path, _, fragment = target.partition("#")
+        if target.startswith("#"):
+            names = {name: anchor(text) for text in self.headings for name in _names(text)}
+            if fragment not in names:
+                self.problem(line, f"{target}: no heading of this lesson has that name")
+            return "#" + quote(names.get(fragment, fragment), safe=":,!?'/&=+@")
+        outside = re.match(r"[a-z]+:", path) or path == self.chapter.notebook.name
+        if not outside and not (self.chapter.folder / path).exists():
             self.problem(line, f"{path} does not exist beside the lesson")
+        return target
 
     # The lesson as a whole
 
     def check_headings(self, tokens: list[Token]) -> None:
         """The lesson has a title, and the headings that reports send a learner to."""
-        titles = list(_headings(tokens))
-        self.headings = {text for _, text in titles}
-        if not titles or titles[0][0] != "h1":
+        tags = [tag for tag, _ in _headings(tokens)]
+        if tags[:1] != ["h1"]:
             self.problem(0, "a lesson begins with its title, `# Title`")
         for exercise in self.chapter.exercises:
             wanted = {exercise.section, *(d.reread for d in exercise.diagnoses if d.reread)}
@@ -293,6 +301,12 @@ def _headings(tokens: list[Token]) -> Iterator[tuple[str, str]]:
     for opening, inline in zip(tokens, tokens[1:], strict=False):
         if opening.type == "heading_open":
             yield opening.tag, inline.content.strip()
+
+
+def _names(heading: str) -> tuple[str, str]:
+    """What a link may call a heading: GitHub's name, lower case without punctuation, or Jupyter's."""
+    jupyter = anchor(heading)
+    return re.sub(r"[^\w-]", "", jupyter.lower()), jupyter
 
 
 def _code_cell(source: str) -> str:

@@ -7,6 +7,7 @@ escaped.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
@@ -150,10 +151,14 @@ def _finding(finding: Finding) -> str:
     return f'<div style="{_FINDING}">{lines}</div>'
 
 
+def anchor(heading: str) -> str:
+    """The fragment that Jupyter gives a heading: its text, without marks, joined by dashes."""
+    return re.sub(r"[*_`]", "", heading.lstrip("# ")).strip().replace(" ", "-")
+
+
 def _heading_link(heading: str) -> str:
-    """A link to the lesson's heading; Jupyter's anchors are its words joined by dashes."""
     text = heading.lstrip("# ")
-    return f'<a style="color:inherit" href="#{escape(text.replace(" ", "-"))}">{escape(text)}</a>'
+    return f'<a style="color:inherit" href="#{escape(anchor(heading))}">{escape(text)}</a>'
 
 
 def _folded(title: str, text: str) -> str:
