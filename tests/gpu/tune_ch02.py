@@ -2,7 +2,7 @@
 
 Run from the repository's root on a GPU machine:
 
-    python tests/gpu/tune_ch02.py [--seconds 80] [--only rows,long] [--columns 256,131072]
+    python -m tests.gpu.tune_ch02 [--seconds 80] [--only rows,long] [--columns 256,131072]
 
 Writes $OUT/tune_ch02.json (default: the current directory) after every row length and prints a table
 of the best variants. Each variant is compared with PyTorch in float64 on a few rows first; a wrong
@@ -19,7 +19,7 @@ import statistics
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,8 @@ from typing import Any
 import torch
 import triton
 import triton.language as tl
+
+from checkers.machine import describe_machine
 
 ELEMENTS = 2**29
 LENGTHS = (256, 131072, 1024, 16384, 32768, 65536, 262144, 512, 2048, 4096, 8192)
@@ -180,6 +182,61 @@ def lanes(
 
 
 @triton.jit
+def with_block(m, d, x):
+    """(m, d) of a row after one more of its blocks."""
+    x = x.to(tl.float32)
+    m_new = tl.maximum(m, tl.max(x, 0))
+    origin = tl.where(m_new == -float("inf"), 0.0, m_new)
+    return m_new, d * tl.exp(m - origin) + tl.sum(tl.exp(x - origin), 0)
+
+
+@triton.jit
+def ahead(
+    x_ptr,
+    y_ptr,
+    M,
+    N,
+    x_stride,
+    y_stride,
+    BLOCK: tl.constexpr,
+    FIRST: tl.constexpr,
+    SECOND: tl.constexpr,
+):
+    """As long, but the next block is on its way while one is worked on, and the last block of the
+    first pass stays in registers for the second."""
+    lane = tl.arange(0, BLOCK)
+    blocks = tl.cdiv(N, BLOCK)
+    for i in tl.range(tl.program_id(0), M, tl.num_programs(0)):
+        x_row = x_ptr + i.to(tl.int64) * x_stride
+        y_row = y_ptr + i.to(tl.int64) * y_stride
+        m = -float("inf")
+        d = 0.0
+        x = tl.load(x_row + lane, mask=lane < N, other=-float("inf"), eviction_policy=FIRST)
+        for block in tl.range(1, blocks):
+            cols = block * BLOCK + lane
+            x_next = tl.load(
+                x_row + cols, mask=cols < N, other=-float("inf"), eviction_policy=FIRST
+            )
+            m, d = with_block(m, d, x)
+            x = x_next
+        m, d = with_block(m, d, x)
+        scale = 1.0 / d
+        for step in tl.range(1, blocks):
+            cols = (blocks - 1 - step) * BLOCK + lane
+            x_next = tl.load(x_row + cols, eviction_policy=SECOND)
+            y = tl.exp(x.to(tl.float32) - m) * scale
+            tl.store(
+                y_row + cols + BLOCK,
+                y.to(y_ptr.dtype.element_ty),
+                mask=cols + BLOCK < N,
+                eviction_policy=SECOND,
+            )
+            x = x_next
+        y = tl.exp(x.to(tl.float32) - m) * scale
+        tl.store(y_row + lane, y.to(y_ptr.dtype.element_ty), mask=lane < N, eviction_policy=SECOND)
+
+
+@triton.jit
 def team(
     x_ptr,
     y_ptr,
@@ -244,6 +301,7 @@ KERNELS = {
     "rows": rows,
     "long": long,
     "lanes": lanes,
+    "ahead": ahead,
     "team": team,
 }
 
@@ -309,10 +367,29 @@ def long_variants(N: int, sms: int) -> list[Variant]:
         (8192, 8, 0),
         (8192, 8, 2 * sms),
         (8192, 16, sms),
+        (8192, 4, 0),
+        (16384, 8, 0),
+        (16384, 16, 0),
         (16384, 16, sms),
     ):
         constants = {"BLOCK": block, **one_pass, "BACK": True, **hints}
         found.append(Variant("long", N, warps, constants, programs))
+    for block, warps, programs in (
+        (4096, 4, 0),
+        (4096, 8, 0),
+        (8192, 4, 0),
+        (8192, 8, 0),
+        (8192, 8, 2 * sms),
+        (8192, 8, 3 * sms),
+        (16384, 8, 0),
+        (16384, 8, sms),
+        (16384, 8, 2 * sms),
+        (16384, 16, 0),
+        (16384, 16, sms),
+        (32768, 16, 0),
+        (32768, 16, sms),
+    ):
+        found.append(Variant("ahead", N, warps, {"BLOCK": block, **hints}, programs))
     base = {"BLOCK": 8192, **one_pass}
     found.append(Variant("long", N, 8, {**base, "BACK": False, **plain}, 0))
     found.append(Variant("long", N, 8, {**base, "BACK": True, **plain}, 0))
@@ -337,6 +414,9 @@ def long_variants(N: int, sms: int) -> list[Variant]:
         (4, 4096, 16, 4, 4, 3 * sms // 4),
         (4, 4096, 16, 1, 3, sms),
         (4, 2048, 8, 1, 1, 0),
+        (8, 4096, 16, 1, 1, 0),
+        (16, 2048, 8, 1, 1, 0),
+        (16, 2048, 8, 1, 1, sms),
     ):
         constants = {
             "K": K,
@@ -376,18 +456,31 @@ def compile_one(variant: Variant) -> str:
 class Row:
     """A variant's result; ratio is against the copy around it."""
 
-    variant: str
-    kernel: str
-    N: int
-    num_warps: int
-    constants: dict[str, Any]
-    programs: int
+    variant: Variant
     gbs: float = 0.0
     ratio: float = 0.0
     registers: int = 0
     spills: int = 0
     shared: int = 0
     error: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """The row as docs/data holds it."""
+        variant = self.variant
+        constants = {k: v for k, v in variant.constants.items() if k != "LIMIT"}
+        case = {"N": variant.N, "num_warps": variant.num_warps, "programs": variant.programs}
+        row: dict[str, Any] = {"implementation": variant.kernel, "case": {**case, **constants}}
+        if self.error:
+            return {**row, "error": self.error}
+        return {
+            **row,
+            "unit": "GB/s",
+            "median": self.gbs,
+            "ratio_to_ruler": self.ratio,
+            "registers": self.registers,
+            "spills": self.spills,
+            "shared_bytes": self.shared,
+        }
 
 
 def median_ms(function: Any, rep: int) -> float:
@@ -404,8 +497,7 @@ def worst_error(x: torch.Tensor, y: torch.Tensor) -> float:
 
 
 def measure(variant: Variant, x: torch.Tensor, y: torch.Tensor, failed: str) -> Row:
-    result = Row(str(variant), variant.kernel, variant.N, variant.num_warps, {}, variant.programs)
-    result.constants = {k: v for k, v in variant.constants.items() if k != "LIMIT"}
+    result = Row(variant)
     if failed:
         result.error = failed
         return result
@@ -454,18 +546,12 @@ def main() -> int:
     started = time.monotonic()
     lengths = [int(n) for n in options.columns.split(",") if n] or list(LENGTHS)
     only = {name for name in options.only.split(",") if name}
-    properties = torch.cuda.get_device_properties(0)
-    sms = properties.multi_processor_count
+    sms = torch.cuda.get_device_properties(0).multi_processor_count
     todo = [v for n in lengths for v in variants(n, sms) if not only or v.kernel in only]
     with ProcessPoolExecutor(options.processes, mp_context=get_context("spawn")) as pool:
         failures = list(pool.map(compile_one, todo, chunksize=2))
     print(f"{len(todo)} variants compiled in {time.monotonic() - started:.1f} s", flush=True)
-    machine = {
-        "gpu": properties.name,
-        "torch": torch.__version__,
-        "triton": triton.__version__,
-        "l2_bytes": properties.L2_cache_size,
-    }
+    machine = describe_machine()
     target = Path(os.environ.get("OUT", ".")) / "tune_ch02.json"
     results: list[Row] = []
     flat = torch.randn(ELEMENTS, device="cuda", dtype=torch.bfloat16)
@@ -479,15 +565,15 @@ def main() -> int:
             if time.monotonic() - started > options.seconds:
                 failed = failed or "not timed: out of time"
             results.append(measure(variant, x, y, failed))
-        report = {"schema": 1, "machine": machine, "rows": [asdict(r) for r in results]}
+        report = {"schema": 1, "machine": machine, "rows": [r.to_json() for r in results]}
         target.write_text(json.dumps(report, indent=1))
-        ranked = sorted((r for r in results if r.N == n), key=lambda r: -r.ratio)
+        ranked = sorted((r for r in results if r.variant.N == n), key=lambda r: -r.ratio)
         for r in ranked:
             shown = r.error or (
                 f"{r.ratio:.3f} {r.gbs:6.0f} GB/s regs {r.registers} spills {r.spills}"
                 f" smem {r.shared}"
             )
-            print(f"N={n:<7} {r.variant:<110} {shown}", flush=True)
+            print(f"N={n:<7} {str(r.variant):<110} {shown}", flush=True)
     print(f"{time.monotonic() - started:.1f} s")
     return 0
 
