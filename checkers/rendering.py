@@ -15,7 +15,8 @@ and texts name it. Three ways to do so use this module:
       ... replaced by the build ...
       <!-- /data -->
 
-  A block begins with ``<!-- data:``; inside a sentence it holds no line break:
+  A block begins with ``<!-- data:``; inside a sentence it holds no line break, and does not begin a
+  line (Markdown would end the paragraph there):
   ``<!-- data: value STEM implementation=solution N=256 : median -->4230<!-- /data -->``.
   Kinds: ``value QUERY``, ``ratio QUERY``, ``provenance STEM``, ``bench-table STEM
   [implementations=...] [cases=...]`` and ``table STEM columns=a,b [FILTER ...]``. A case with two parameters is M=4&N=256 there.
