@@ -143,7 +143,7 @@ def test_a_wrong_kernel_is_never_timed(device: FakeDevice) -> None:
     answer = run(device, answer=kernel(device, "answer", 1e-6, right=False))["answer"]
     assert "not twice the input" in answer.refused
     assert answer.seconds == ()
-    assert device.kernels.count("answer") == 1
+    assert device.kernels.count("answer") == 2  # compiled, then verified
 
 
 def test_a_kernel_that_works_only_when_looked_at_is_refused(device: FakeDevice) -> None:
@@ -151,7 +151,7 @@ def test_a_kernel_that_works_only_when_looked_at_is_refused(device: FakeDevice) 
     calls = iter(range(10**6))
 
     def answer(x: torch.Tensor) -> torch.Tensor:
-        return honest(x) if next(calls) == 0 else skips(x)
+        return honest(x) if next(calls) < 2 else skips(x)
 
     refused = run(device, answer=answer)["answer"].refused
     assert "wrong when timed" in refused
@@ -166,7 +166,7 @@ def test_an_answer_kept_from_an_earlier_call_is_refused(device: FakeDevice) -> N
             kept[x.data_ptr()] = honest(x)
         return kept[x.data_ptr()]
 
-    assert "wrong when timed" in run(device, answer=answer)["answer"].refused
+    assert "not twice the input" in run(device, answer=answer)["answer"].refused
 
 
 def test_work_on_another_stream_is_refused(device: FakeDevice) -> None:

@@ -244,6 +244,8 @@ def prepare(
     """Compiles a candidate by calling it, verifies its answer, and builds its batch."""
     every = range(len(lane.launches))
     lane.call(0)
+    lane.poison()  # so that the memory it gets again holds no right answer
+    lane.call(0)
     device.synchronize()
     if verify is not None and not lane.is_ruler:
         wrong = verify(lane.outputs[0], inputs[0])

@@ -1,6 +1,8 @@
 """Runs tests/gpu and writes what happened to docs/data/gpu_tests_GPU.json.
 
-    python tests/gpu/record.py [--out FILE] [pytest options]
+    python tests/gpu/record.py [--out FILE] [--add] [pytest options]
+
+With --add the rows of tests that don't run this time are kept, so that a long run can be split.
 
 Exits as pytest does. The rows are one a test: test, outcome, seconds, and the properties that the
 test recorded (a reference's speed ratios).
@@ -53,6 +55,7 @@ def _reason(report: pytest.TestReport) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--out", type=Path, default=None)
+    parser.add_argument("--add", action="store_true")
     known, options = parser.parse_known_args()
     recorder = Recorder()
     arguments = ["-q", f"--rootdir={ROOT}", str(ROOT / "tests" / "gpu"), *options]
@@ -63,7 +66,10 @@ def main() -> int:
     machine = describe_machine()
     name = str(machine["gpu"] or "none").split()[-1].lower()
     out = known.out or ROOT / "docs" / "data" / f"gpu_tests_{name}.json"
-    rows = list(recorder.rows.values())
+    if known.add and out.exists():
+        earlier = json.loads(out.read_text(encoding="utf-8"))["rows"]
+        recorder.rows = {row["test"]: row for row in earlier} | recorder.rows
+    rows = [recorder.rows[test] for test in sorted(recorder.rows)]
     outcomes = [row["outcome"] for row in rows]
     counts = {word: outcomes.count(word) for word in ("passed", "failed", "skipped")}
     data = {"schema": 1, "machine": machine, "summary": counts, "rows": rows}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -37,7 +37,7 @@ def told(report: Report) -> str:
 
 @pytest.mark.parametrize("exercise", COURSE.exercises, ids=lambda exercise: exercise.id)
 def test_a_reference_passes_every_stage(
-    grader: Grader, exercise: Exercise, record_property: pytest.FixtureRequest
+    grader: Grader, exercise: Exercise, record_property: Callable[[str, object], None]
 ) -> None:
     answer = answers.from_solution(COURSE, exercise.id)
     report = grader.grade(exercise, answer, "cuda", seed=SEED)

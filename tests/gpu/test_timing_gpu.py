@@ -106,9 +106,22 @@ def test_an_answer_kept_from_an_earlier_call_is_refused() -> None:
             kept[x.data_ptr()] = copied(x)
         return kept[x.data_ptr()]
 
-    assert "wrong when timed" in time_copy(remembered, 4 * MIB)["answer"].refused
+    assert "not a copy" in time_copy(remembered, 4 * MIB)["answer"].refused
     kept.clear()
-    assert "wrong when timed" in time_copy(remembered, 512 * MIB)["answer"].refused
+    assert "not a copy" in time_copy(remembered, 512 * MIB)["answer"].refused
+
+
+def test_work_that_is_skipped_once_the_clock_runs_is_refused() -> None:
+    calls = 0
+
+    def lazy(x: torch.Tensor) -> torch.Tensor:
+        nonlocal calls
+        calls += 1
+        return copied(x) if calls <= 2 else torch.empty_like(x)
+
+    for size in (4 * MIB, 512 * MIB):
+        calls = 0
+        assert "wrong when timed" in time_copy(lazy, size)["answer"].refused
 
 
 @pytest.mark.parametrize("size", [64 * MIB, 1024 * MIB])
