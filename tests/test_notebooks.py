@@ -72,7 +72,8 @@ def test_the_course_has_chapters():
 
 @each_chapter
 def test_the_committed_notebook_is_what_the_build_makes(chapter):
-    assert chapter.notebook.read_text(encoding="utf-8") == canonical(notebook_of(COURSE, chapter))
+    stale = chapter.notebook.read_text(encoding="utf-8") != canonical(notebook_of(COURSE, chapter))
+    assert not stale, f"`ladder build {chapter.short}`, then commit the notebook"
 
 
 def test_nothing_is_stale_and_every_number_is_measured():
