@@ -27,8 +27,8 @@ CUTE_DTYPE = {
     torch.float16: cutlass.Float16,
     torch.bfloat16: cutlass.BFloat16,
 }
-THREADS = 128  # per block: enough blocks fit on an SM to fill it, whatever a thread needs
-VECTORS = 4  # 16-byte loads that a thread issues before its first store: 64 bytes in flight
+THREADS = 128  # per block: 16 blocks fill an SM's 2048 thread slots
+VECTORS = 2  # 16-byte loads that a thread issues before its first store: 64 KiB an SM in flight
 VECTOR_BITS = 128  # the widest load of Hopper: 4 float32 or 8 bfloat16
 
 
@@ -153,7 +153,7 @@ def vector_copy(x: torch.Tensor) -> torch.Tensor:
     """A copy of x, 16 bytes a load and VECTORS loads in flight a thread.
 
     x: any shape, contiguous, float32, float16 or bfloat16, its data on a 16-byte boundary, its
-       number of elements a multiple of tile_elements(dtype) (8 KiB). 64-bit indices.
+       number of elements a multiple of tile_elements(dtype) (4 KiB). 64-bit indices.
     Returns a new tensor like x. Moves 2*numel*itemsize bytes.
     Raises ValueError naming what x must be.
     """

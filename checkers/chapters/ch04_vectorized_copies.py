@@ -19,8 +19,8 @@ from checkers.exercise import (
     Tolerance,
 )
 
-# Elements of one block of vector_copy: 128 threads, 4 vectors of 16 bytes each.
-TILE = {"float32": 2048, "float16": 4096, "bfloat16": 4096}
+# Elements of one block of vector_copy: 128 threads, 2 vectors of 16 bytes each.
+TILE = {"float32": 1024, "float16": 2048, "bfloat16": 2048}
 
 # The work is the kernel's; PyTorch may allocate and view.
 FORBIDDEN = (
@@ -58,7 +58,7 @@ def flat_input(case: Case, generator: torch.Generator) -> tuple[torch.Tensor]:
         special = torch.tensor([float("nan"), float("inf"), -float("inf"), -0.0, 0.0, 1e-7])
         block[: len(special)] = special.to(case.dtype)
     x = torch.empty(numel, dtype=case.dtype)
-    for begin in range(0, numel, len(block)):
+    for begin in range(0, numel, max(1, len(block))):
         x[begin : begin + len(block)] = block[: numel - begin]
     return (x.view(shape),)
 
@@ -209,7 +209,7 @@ SCALAR = Exercise(
     id="ch04.scalar_copy",
     title="The first kernel: one element a thread",
     points=8,
-    minutes=10,
+    minutes=8,
     rung=Rung.CUTE,
     function="scalar_copy",
     section="From a Python function to a kernel",
@@ -380,9 +380,9 @@ SCALAR = Exercise(
 
 VECTOR = Exercise(
     id="ch04.vector_copy",
-    title="16 bytes a load, four loads in flight",
+    title="16 bytes a load, and more than one in flight",
     points=12,
-    minutes=12,
+    minutes=10,
     rung=Rung.CUTE,
     function="vector_copy",
     section="Which thread takes which 16 bytes",
@@ -398,7 +398,7 @@ VECTOR = Exercise(
             "float32",
         ),
         case("empty", "no element, no launch", (0,), "float32"),
-        case("many_tiles", "more blocks than fit on the GPU", (4096 * 2048,), "float32"),
+        case("many_tiles", "more blocks than fit on the GPU", (4096 * 1024,), "float32"),
         case(
             "huge_index",
             "past 2**31 elements: 32-bit indices wrap",
@@ -571,14 +571,14 @@ RAGGED = Exercise(
     id="ch04.ragged_copy",
     title="Any shape: predicates, and vectors as wide as they may be",
     points=14,
-    minutes=13,
+    minutes=10,
     rung=Rung.CUTE,
     function="ragged_copy",
     section="Predicates",
     cases=(
         matrix("ragged_both", "the last tile is short both ways", 33, 264, "bfloat16"),
         matrix("whole_tiles", "no edge inside a tile", 32, 512, "bfloat16"),
-        matrix("ragged_rows", "17 rows, tiles of 16", 17, 256, "float32"),
+        matrix("ragged_rows", "17 rows, tiles of 8", 17, 256, "float32"),
         matrix("odd_columns", "no two elements fit N: one element a load", 18, 257, "bfloat16"),
         matrix("half_vectors", "N is a multiple of 8 bytes", 16, 260, "float16"),
         matrix("quarter_vectors", "N is a multiple of 4 bytes", 5, 258, "bfloat16"),
@@ -596,7 +596,7 @@ RAGGED = Exercise(
             pitch=264,
             first=1,
         ),
-        matrix("tall", "more than 65535 tiles of rows", 65536 * 16 + 17, 2, "bfloat16"),
+        matrix("tall", "more than 65535 tiles of rows", 65536 * 8 + 9, 2, "bfloat16"),
         matrix(
             "huge_index",
             "past 2**31 elements: 32-bit offsets wrap",
@@ -799,7 +799,7 @@ FUSED = Exercise(
     id="ch04.fused_elementwise",
     title="Arithmetic on the way: silu(x) * y in one pass",
     points=10,
-    minutes=10,
+    minutes=7,
     rung=Rung.CUTE,
     function="silu_mul",
     section="Arithmetic on the way",
@@ -837,7 +837,7 @@ FUSED = Exercise(
             "cvt",
             "each value is converted once after its load, and each result once before its store; "
             "there are more conversions in the code than that",
-            at_most=3 * 32 + 8,  # 32 values of each tensor a thread; a few are for addresses
+            at_most=3 * 16 + 8,  # 16 values of each tensor a thread; a few are for addresses
         ),
     ),
     speed=(

@@ -28,6 +28,7 @@ import torch
 from cutlass.cute.runtime import from_dlpack, make_fake_compact_tensor, make_fake_stream
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+machine = importlib.import_module("checkers.machine")
 solution = importlib.import_module("solutions.ch04_vectorized_copies")
 
 ROUNDS = 15
@@ -37,12 +38,24 @@ CACHE = ("plain", "streaming", "no_allocate", "read_only", "no_allocate_streamin
 
 @dataclass(frozen=True)
 class Variant:
-    """One way to compile the flat kernel; threads 0 stands for a function of the solution."""
+    """One way to compile the flat kernel.
 
-    op: str  # "copy" | "silu_mul"
+    op: "copy" | "silu_mul".  bits: of one load.  layout: "warp" (neighbouring threads on
+    neighbouring vectors) | "thread" (each thread's vectors in one piece).
+    """
+
+    op: str
     threads: int
     vectors: int
-    cache: str
+    cache: str = "plain"
+    bits: int = 128
+    layout: str = "warp"
+
+    def __str__(self) -> str:
+        return (
+            f"{self.op} {self.threads}x{self.vectors} of {self.bits} bits, {self.cache}, "
+            f"{self.layout}"
+        )
 
 
 def load_options(cache: str) -> dict:
@@ -72,15 +85,16 @@ def flat_kernel(
     tv_layout: cute.Layout,
     op: cutlass.Constexpr,
     cache: cutlass.Constexpr,
+    bits: cutlass.Constexpr,
 ):
     tidx, _, _ = cute.arch.thread_idx()
     bidx, _, _ = cute.arch.block_idx()
     tile = (cutlass.Int64(bidx), None)
     load = cute.make_copy_atom(
-        cute.nvgpu.CopyG2ROp(), mX.element_type, num_bits_per_copy=128, **load_options(cache)
+        cute.nvgpu.CopyG2ROp(), mX.element_type, num_bits_per_copy=bits, **load_options(cache)
     )
     store = cute.make_copy_atom(
-        cute.nvgpu.CopyR2GOp(), mX.element_type, num_bits_per_copy=128, **store_options(cache)
+        cute.nvgpu.CopyR2GOp(), mX.element_type, num_bits_per_copy=bits, **store_options(cache)
     )
     tXgX, tXgY, tXgO = (
         cute.composition(tensor[tile], tv_layout)[(tidx, (None, None))] for tensor in (mX, mY, mO)
@@ -104,19 +118,19 @@ def flat_launch(
     stream: cuda.CUstream,
     variant: cutlass.Constexpr,
 ):
-    vector = 128 // mX.element_type.width
-    tv_layout = cute.make_layout(
-        (variant.threads, (vector, variant.vectors)),
-        stride=(vector, (1, variant.threads * vector)),
-    )
-    flat_kernel(mX, mY, mO, tv_layout, variant.op, variant.cache).launch(
+    vector = variant.bits // mX.element_type.width
+    strides = (vector, (1, variant.threads * vector))
+    if cutlass.const_expr(variant.layout == "thread"):
+        strides = (vector * variant.vectors, (1, vector))
+    tv_layout = cute.make_layout((variant.threads, (vector, variant.vectors)), stride=strides)
+    flat_kernel(mX, mY, mO, tv_layout, variant.op, variant.cache, variant.bits).launch(
         grid=(mX.shape[0], 1, 1), block=(variant.threads, 1, 1), stream=stream
     )
 
 
 def compile_variant(variant: Variant, dtype: torch.dtype) -> Callable[[], Callable]:
     """A function of (x, y, out) that returns a launch without arguments."""
-    tile = variant.threads * variant.vectors * 16 // dtype.itemsize
+    tile = variant.threads * variant.vectors * variant.bits // 8 // dtype.itemsize
     fake = make_fake_compact_tensor(
         solution.CUTE_DTYPE[dtype], (cute.sym_int(), tile), stride_order=(1, 0), assumed_align=16
     )
@@ -135,14 +149,21 @@ def compile_variant(variant: Variant, dtype: torch.dtype) -> Callable[[], Callab
     return bind
 
 
-def variants() -> Iterator[Variant]:
+def variants(dtype: torch.dtype) -> Iterator[Variant]:
     """All that are tried; the cache policies only where enough bytes are in flight."""
-    for threads, vectors, cache in itertools.product((128, 256, 512, 1024), (1, 2, 4, 8), CACHE):
-        if cache in ("plain", "no_allocate_streaming") or (threads <= 256 and vectors >= 4):
-            yield Variant("copy", threads, vectors, cache)
-    for threads, vectors, cache in itertools.product((128, 256, 512), (1, 2, 4), CACHE):
-        if cache in ("plain", "streaming", "no_allocate_streaming"):
-            yield Variant("silu_mul", threads, vectors, cache)
+    for threads, vectors in itertools.product((128, 256, 512, 1024), (1, 2, 4, 8)):
+        yield Variant("copy", threads, vectors)
+    for threads, vectors, cache in itertools.product((128, 256), (1, 2, 4), CACHE[1:]):
+        yield Variant("copy", threads, vectors, cache)
+    for bits in (16, 32, 64):
+        if bits >= 8 * dtype.itemsize:
+            yield Variant("copy", 128, 1, bits=bits)
+            yield Variant("copy", 128, 128 // bits, bits=bits)
+    for vectors in (2, 4, 8):
+        yield Variant("copy", 128, vectors, layout="thread")
+    for threads, vectors in itertools.product((128, 256, 512), (1, 2, 4)):
+        yield Variant("silu_mul", threads, vectors)
+        yield Variant("silu_mul", threads, vectors, "no_allocate_streaming")
 
 
 def timed(launches: dict[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
@@ -150,6 +171,7 @@ def timed(launches: dict[str, Callable[[], object]], rounds: int) -> dict[str, l
     times: dict[str, list[float]] = {name: [] for name in launches}
     for round_index in range(rounds + 2):
         events = {}
+        torch.cuda._sleep(2_000_000)  # about 1 ms: the first launches are queued behind it
         for name, launch in launches.items():
             start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             start.record()
@@ -186,9 +208,9 @@ def measure_flat(compiled: dict, numel: int, dtype: torch.dtype) -> list[dict]:
     out = torch.empty_like(x)
     launches: dict[str, Callable] = {"ruler": lambda: out.copy_(x)}
     moved = {"ruler": 2 * x.nbytes}
-    keys: dict[str, Variant] = {}
+    keys: dict[str, Variant | str] = {}
     for variant, bind in compiled[dtype].items():
-        name = f"{variant.op} {variant.threads}x{variant.vectors} {variant.cache}"
+        name = str(variant)
         launch = bind(x, y, out)
         out.fill_(float("nan"))
         launch()
@@ -196,18 +218,18 @@ def measure_flat(compiled: dict, numel: int, dtype: torch.dtype) -> list[dict]:
         launches[name], keys[name] = launch, variant
         moved[name] = (2 if variant.op == "copy" else 3) * x.nbytes
     for name, op, function in (
-        ("solution scalar_copy", "copy", lambda: solution.scalar_copy(x)),
-        ("solution vector_copy", "copy", lambda: solution.vector_copy(x)),
-        ("solution silu_mul", "silu_mul", lambda: solution.silu_mul(x, y)),
+        ("scalar_copy", "copy", lambda: solution.scalar_copy(x)),
+        ("vector_copy", "copy", lambda: solution.vector_copy(x)),
+        ("silu_mul", "silu_mul", lambda: solution.silu_mul(x, y)),
     ):
         check(op, name, x, y, function())
-        launches[name], keys[name] = function, Variant(op, 0, 0, "plain")
+        launches[name], keys[name] = function, op
         moved[name] = (2 if op == "copy" else 3) * x.nbytes
     rows = to_rows(timed(launches, ROUNDS), moved)
     for row in rows:
         row |= {"numel": numel, "dtype": str(dtype).removeprefix("torch.")}
-        if row["name"] in keys:
-            row |= vars(keys[row["name"]])
+        key = keys.get(row["name"], "ruler")
+        row |= {"op": key} if isinstance(key, str) else vars(key)
     return rows
 
 
@@ -219,9 +241,10 @@ def measure_ragged(n: int, dtype: torch.dtype) -> list[dict]:
     launches: dict[str, Callable] = {"ruler": lambda: out.copy_(x)}
     moved = {"ruler": 2 * x.nbytes}
     for rows_a_thread in (1, 2, 4, 8):
+        # The kernels are traced when they are compiled, with what the constants are then.
         solution.TILE_ROWS = solution.THREAD_ROWS * rows_a_thread
         solution.compile_ragged_copy.cache_clear()
-        name = f"ragged {rows_a_thread} rows a thread"
+        name = f"ragged_copy/{rows_a_thread}"
         check("copy", name, x, x, solution.ragged_copy(x))
         vector = solution.widest_vector(x)
         function = solution.compile_ragged_copy(dtype, vector)
@@ -234,7 +257,11 @@ def measure_ragged(n: int, dtype: torch.dtype) -> list[dict]:
         moved[name] = 2 * x.nbytes
     rows = to_rows(timed(launches, ROUNDS), moved)
     for row in rows:
-        row |= {"op": "ragged", "N": n, "dtype": str(dtype).removeprefix("torch.")}
+        row |= {
+            "op": "ragged" if row["name"] != "ruler" else "ruler",
+            "N": n,
+            "dtype": str(dtype).removeprefix("torch."),
+        }
     return rows
 
 
@@ -283,7 +310,7 @@ def main() -> None:
     say = sys.stdout.write
     say(f"{torch.cuda.get_device_name()}, torch {torch.__version__}\n")
     dtypes = (torch.bfloat16, torch.float32)
-    compiled = {d: {v: compile_variant(v, d) for v in variants()} for d in dtypes}
+    compiled = {d: {v: compile_variant(v, d) for v in variants(d)} for d in dtypes}
     say(f"{sum(map(len, compiled.values()))} variants compiled, {time.time() - begin:.0f} s\n")
     check_edges()
     torch.cuda.empty_cache()
@@ -296,7 +323,7 @@ def main() -> None:
         for op, top in (("copy", 14), ("silu_mul", 10)):
             chosen = [row for row in found if row.get("op") == op]
             say(table(f"{op} {numel} {dtype}", ruler + chosen, top) + "\n")
-            mine = [row for row in chosen if row["name"].startswith("solution")]
+            mine = [row for row in chosen if "threads" not in row]
             say(table("  the solution", ruler + mine, 9) + f" [{time.time() - begin:.0f} s]\n")
         torch.cuda.empty_cache()
     for n in (4096, 4100, 4098, 4097, 257, 129):
@@ -304,8 +331,8 @@ def main() -> None:
         rows += found
         say(table(f"ragged N={n} bfloat16", found, 9) + f" [{time.time() - begin:.0f} s]\n")
     out = Path(os.environ.get("OUT", ".")) / "tune_ch04.json"
-    machine = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__}
-    out.write_text(json.dumps({"schema": 1, "machine": machine, "rows": rows}, indent=1))
+    described = machine.describe_machine()
+    out.write_text(json.dumps({"schema": 1, "machine": described, "rows": rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":
