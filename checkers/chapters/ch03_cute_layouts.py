@@ -66,7 +66,7 @@ ROW_MAJOR = judged(
     id="ch03.row_major",
     title="A matrix stored row by row",
     points=3,
-    minutes=4,
+    minutes=3,
     function="padded_row_major",
     section=Heading.SHAPE_STRIDE,
     call=call_for_layout,
@@ -97,7 +97,7 @@ OFFSET = judged(
     id="ch03.offset",
     title="From one number to an offset, in plain Python",
     points=3,
-    minutes=6,
+    minutes=5,
     function="offset",
     section=Heading.ONE_NUMBER,
     call=call_for_each_index,
@@ -221,7 +221,7 @@ TILED = judged(
     id="ch03.tile",
     title="Cut a matrix into tiles",
     points=4,
-    minutes=6,
+    minutes=5,
     function="tiled",
     section=Heading.DIVIDE,
     call=call_for_layout,
@@ -235,7 +235,14 @@ TILED = judged(
         Case("one_tile", {"M": 3, "N": 5, "pitch": 7, "tile_m": 3, "tile_n": 5}, "one tile is all"),
     ),
     mistakes=(NO_RETURN,),
-    diagnoses=(NO_LAYOUT,),
+    diagnoses=(
+        Diagnosis(
+            "Mode 0 counts the tile_m * tile_n places in a tile, mode 1 the tiles.",
+            Heading.DIVIDE,
+            error="check:invariant:sizes",
+        ),
+        NO_LAYOUT,
+    ),
     hints=(
         "Inside a tile, how far apart are neighbours in a column? And how far apart are the first "
         "elements of two tiles, one below the other?",
@@ -256,7 +263,7 @@ RAGGED = judged(
     id="ch03.ragged_tile",
     title="Count what is real in tiles that hang over the edge",
     points=4,
-    minutes=6,
+    minutes=5,
     function="valid_elements",
     section=Heading.RAGGED,
     call=call_for_counts,
@@ -292,7 +299,7 @@ TV_LAYOUT = judged(
     id="ch03.tv_layout",
     title="Who copies what, 16 bytes a thread",
     points=6,
-    minutes=10,
+    minutes=8,
     function="thread_value_layout",
     section=Heading.THREAD_VALUE,
     call=call_for_layout,
@@ -332,6 +339,18 @@ def thread_value_layout(M, N):
             Heading.THREAD_VALUE,
             error="check:invariant:each_once",
         ),
+        Diagnosis(
+            "A thread's 8 values must differ in the column alone. One column to the right is M "
+            "further, so that is the value's step.",
+            Heading.THREAD_VALUE,
+            error="check:invariant:vectors",
+        ),
+        Diagnosis(
+            "Neighbouring threads must copy neighbouring pieces: the fastest part of the thread's "
+            "mode runs along the row.",
+            Heading.THREAD_VALUE,
+            error="check:invariant:coalesced",
+        ),
         NO_LAYOUT,
     ),
     hints=(
@@ -358,7 +377,7 @@ SWIZZLED = judged(
     id="ch03.swizzle",
     title="A tile without bank conflicts",
     points=6,
-    minutes=12,
+    minutes=10,
     function="conflict_free",
     section=Heading.SWIZZLE,
     call=call_for_layout,
@@ -397,6 +416,12 @@ SWIZZLED = judged(
     ),
     mistakes=(NO_RETURN,),
     diagnoses=(
+        Diagnosis(
+            "Two elements share a place. A swizzle alone never does that, so look at the layout "
+            "behind it: its strides, or a size that is not the tile's.",
+            Heading.SWIZZLE,
+            error="check:invariant:each_once",
+        ),
         Diagnosis(
             "The lanes still meet in the same banks. The swizzled bits must be those that pick a "
             "16-byte piece among the 8 that fill the banks, and take their change from bits that tell "
