@@ -109,7 +109,7 @@ def test_after_a_crash_the_same_grader_goes_on(grader):
 
 def test_a_missing_function_is_named(grader):
     report = graded(grader, "ch90.bytes_moved", ("def bytes_moved", "def moved_bytes"))
-    assert "`bytes_moved`" in finding_text(report)
+    assert "there is no function bytes_moved" in finding_text(report)
 
 
 @pytest.mark.parametrize(
