@@ -101,8 +101,6 @@ class LadderMagics(Magics):
                 seed=options.seed,
                 on_stage=panel.on_stage,
             )
-            if not solve:
-                Progress(course.root).record(report)
         except KeyboardInterrupt:
             WARM.close()
             panel.sentence(
@@ -123,6 +121,8 @@ class LadderMagics(Magics):
             )
         else:
             panel.report(report, answer.origin if solve else "")
+            if not solve:
+                Progress(course.root).record(report)
 
     def _run(self, source: str) -> None:
         """Defines the cell's names in the notebook. An exception is shown as IPython does, except
