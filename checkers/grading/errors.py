@@ -236,7 +236,8 @@ def _hint(chain: list[BaseException], source: str) -> str:
 
 def _name_hint(error: NameError, source: str) -> str:
     """What to do about an unknown name: import it, spell it right, or set it before a branch."""
-    name = error.name or str(error).partition(" is not defined")[0].split()[-1].strip("'")
+    quoted = str(error).split("'")[1::2]
+    name = error.name or (quoted or str(error).split())[0]
     tree = ast.parse(source)
     bound = {
         node.id if isinstance(node, ast.Name) else node.name
