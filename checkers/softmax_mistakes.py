@@ -71,7 +71,8 @@ def row_softmax(x):
     M, N = x.shape
     y = torch.empty_like(x)
     if x.numel():
-        row_softmax_kernel[(M,)](x, y, N, x.stride(0), y.stride(0), BLOCK=32768)
+        BLOCK = triton.next_power_of_2(N)
+        row_softmax_kernel[(M,)](x, y, N, x.stride(0), y.stride(0), BLOCK=BLOCK, num_warps=16)
     return x
 """,
     ),
