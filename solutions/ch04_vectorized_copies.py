@@ -103,7 +103,7 @@ def vector_copy_kernel(mX: cute.Tensor, mO: cute.Tensor, tv_layout: cute.Layout)
     """One tile a block. mX, mO: (tiles, TILE); tv_layout: (thread, value) -> index in a tile."""
     tidx, _, _ = cute.arch.thread_idx()
     bidx, _, _ = cute.arch.block_idx()
-    # 64 bits: tile * TILE passes 2**31 on a large tensor, and a 32-bit product would wrap.
+    # 64 bits: on a large tensor tile * TILE is more than a 32-bit product holds.
     tile = cutlass.Int64(bidx)
     gX, gO = mX[(tile, None)], mO[(tile, None)]  # (TILE,)
     load_store = cute.make_copy_atom(
