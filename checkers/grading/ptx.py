@@ -21,8 +21,11 @@ _MOVERS = {"ld", "ldu", "st", "atom", "red", "multimem"}
 # A place before the .file directives are known: file number, line, column; innermost first.
 _Numbers = tuple[tuple[int, int, int], ...]
 
+# Comments around inline assembly, which are kept as if they were directives.
+_MARKS = {"// begin inline asm": ".asm_begin\n", "// end inline asm": ".asm_end\n"}
+
 # These end with their line and not with a semicolon.
-_LINE_DIRECTIVES = (".loc", ".file", ".version", ".target", ".address_size")
+_LINE_DIRECTIVES = (".loc", ".file", ".version", ".target", ".address_size", ".asm_")
 
 
 @dataclass(frozen=True)
@@ -116,12 +119,14 @@ def parse(text: str) -> Module:
 
 
 def _without_comments(text: str) -> str:
-    """Comments replaced by nothing; line ends and strings stay."""
+    """Comments replaced by nothing but _MARKS; line ends and strings stay."""
     kept: list[str] = []
     position = 0
     while position < len(text):
         if text.startswith("//", position):
-            position = _end_of_line(text, position)
+            end = _end_of_line(text, position)
+            kept.append(_MARKS.get(text[position:end].strip(), ""))
+            position = end
         elif text.startswith("/*", position):
             end = text.find("*/", position + 2)
             position = len(text) if end < 0 else end + 2
@@ -236,15 +241,22 @@ class _Reader:
         return Module(self.target, self.version, kernels, self.files)
 
     def _body(self) -> list[tuple[str, _Numbers]]:
-        """The statements up to the matching "}", each with the .loc it stands under."""
+        """The statements up to the matching "}", each with the .loc it stands under.
+
+        Of the .loc inside inline assembly only those before its first instruction count: LLVM
+        adds the lines of the assembly's own text to the others.
+        """
         body: list[tuple[str, _Numbers]] = []
-        depth, place = 1, ()
+        depth, place, asm_start = 1, (), -1
         for statement in self.statements:
             depth += (statement == "{") - (statement == "}")
             if depth == 0:
                 break
-            if statement.startswith(".loc"):
-                place = self._loc(statement)
+            if statement.startswith(".asm_"):
+                asm_start = len(body) if statement == ".asm_begin" else -1
+            elif statement.startswith(".loc"):
+                if asm_start in (-1, len(body)):
+                    place = self._loc(statement)
             elif statement not in "{}" and not statement.endswith(":"):
                 body.append((statement, place))
         return body
