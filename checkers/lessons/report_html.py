@@ -39,9 +39,12 @@ _CELL = (
     "color:inherit"
 )
 _QUIET = "opacity:.75;font-size:.9em"
+# Error pictures line up only in a fixed pitch, which some pages take from `pre`.
+_MONO = "font-family:ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace"
 _PICTURE = (
     "background:rgba(128,128,128,.12);color:inherit;padding:.5em .8em;margin:.4em 0;"
-    "border-radius:4px;overflow-x:auto;font-size:.9em;line-height:1.25;white-space:pre"
+    "border-radius:4px;overflow-x:auto;font-size:.9em;line-height:1.25;white-space:pre;"
+    f"{_MONO}"
 )
 _FINDING = "border-left:3px solid #c62828;padding-left:.9em;margin:.6em 0 .2em"
 
@@ -190,7 +193,7 @@ def _closing(report: Report) -> str:
 
 
 def _command(text: str) -> str:
-    return f'<code style="white-space:nowrap">{escape(text)}</code>'
+    return f'<code style="white-space:nowrap;{_MONO}">{escape(text)}</code>'
 
 
 def _quiet(html: str) -> str:
