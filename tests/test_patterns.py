@@ -44,7 +44,7 @@ def test_never_written(right: torch.Tensor) -> None:
     assert patterns(poison_(torch.empty(12, 40)), right) == {"unwritten", "everything"}
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_a_computed_nan_is_not_poison(dtype: torch.dtype, right: torch.Tensor) -> None:
     got = right.to(dtype)
     infinity = torch.full((40,), math.inf, dtype=dtype)
@@ -54,7 +54,8 @@ def test_a_computed_nan_is_not_poison(dtype: torch.dtype, right: torch.Tensor) -
 
 
 def test_nan_everywhere(right: torch.Tensor) -> None:
-    assert patterns(right.float() * math.nan, right) == {"nan_everywhere", "everything"}
+    infinity = torch.full((12, 40), math.inf)
+    assert patterns(infinity - infinity, right) == {"nan_everywhere", "everything"}
 
 
 def test_infinities(right: torch.Tensor) -> None:

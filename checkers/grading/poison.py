@@ -1,7 +1,8 @@
 """Memory filled with a value that no computation gives, to see what an answer never wrote.
 
-The value is a NaN with a payload of its own, so that it can be told from a NaN that the answer
-computed (x86 and NVIDIA GPUs give other bits for 0/0 and inf-inf). Integers get a rare number.
+Floats get a NaN. Which NaN matters: 0/0 and inf-inf give one with the sign bit set on x86 and one
+with all bits set on an NVIDIA GPU, so a positive NaN with any other payload was put there, and
+not computed. Integers get a rare number.
 """
 
 from __future__ import annotations
@@ -10,29 +11,35 @@ import torch
 
 _INTEGER_OF_SIZE = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
-# Bits of the poison, by dtype: quiet NaNs with the payload ...5A, and for integers ...5A5A.
+# Bits of the poison by dtype. The float8 formats have too few NaNs to tell one from another.
 _BITS: dict[torch.dtype, int] = {
     torch.float64: 0x7FF8_5A5A_5A5A_5A5A,
     torch.float32: 0x7FDA_5A5A,
     torch.float16: 0x7E5A,
     torch.bfloat16: 0x7FDA,
-    torch.float8_e4m3fn: 0x7F,
-    torch.float8_e5m2: 0x7F,
-    torch.int64: 0x5A5A_5A5A_5A5A_5A5A,
-    torch.int32: 0x5A5A_5A5A,
-    torch.int16: 0x5A5A,
-    torch.int8: 0x5A,
-    torch.uint8: 0x5A,
+    torch.int64: 0x7B7B_7B7B_7B7B_7B7B,
+    torch.int32: 0x7B7B_7B7B,
+    torch.int16: 0x7B7B,
+    torch.int8: 0x7B,
+    torch.uint8: 0x7B,
+}
+
+# What ``tensor.fill_(nan)`` writes: taken for poison too.
+_PLAIN_NAN: dict[torch.dtype, int] = {
+    torch.float64: 0x7FF8_0000_0000_0000,
+    torch.float32: 0x7FC0_0000,
+    torch.float16: 0x7E00,
+    torch.bfloat16: 0x7FC0,
 }
 
 
 def poison_(tensor: torch.Tensor) -> torch.Tensor:
-    """Fills a tensor with poison, in place. A dtype without one (bool, complex) is filled with
-    what ``full_like(nan)`` gives, or left alone where there is no NaN."""
+    """Fills a tensor with poison, in place; one whose dtype has none (bool, complex) with NaN
+    where there is one."""
     bits = _BITS.get(tensor.dtype)
     if bits is not None:
         tensor.view(_INTEGER_OF_SIZE[tensor.element_size()]).fill_(bits)
-    elif tensor.is_complex():
+    elif tensor.is_floating_point() or tensor.is_complex():
         tensor.fill_(float("nan"))
     return tensor
 
@@ -43,4 +50,6 @@ def poisoned(tensor: torch.Tensor) -> torch.Tensor:
     bits = _BITS.get(tensor.dtype)
     if bits is None:
         return torch.zeros(tensor.shape, dtype=torch.bool, device=tensor.device)
-    return tensor.detach().view(_INTEGER_OF_SIZE[tensor.element_size()]) == bits
+    found = tensor.detach().view(_INTEGER_OF_SIZE[tensor.element_size()])
+    plain = _PLAIN_NAN.get(tensor.dtype, bits)
+    return (found == bits) | (found == plain)
