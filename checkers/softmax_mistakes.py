@@ -101,7 +101,8 @@ ROUNDED_DOWN = Diagnosis(
     "The last rows were never written: M // ROWS programs leave out the rows that remain. Round up: "
     "triton.cdiv(M, ROWS).",
     given.SHORT,
-    patterns=frozenset({"unwritten", "last_rows"}),
+    patterns=frozenset({"last_rows"}),
+    source=syntax.no_call("triton.cdiv"),
 )
 ROWS_UNMASKED = Diagnosis(
     "The mask says nothing about rows: when M is no multiple of ROWS, the last program has rows "
@@ -109,24 +110,34 @@ ROWS_UNMASKED = Diagnosis(
     given.SHORT,
     error="check:out_of_bounds",
 )
-OTHERS_SUM = Diagnosis(
-    "Wrong where the rows of a program differ in scale: the maximum or the sum is taken over the "
-    "whole block, or along the wrong axis. Reduce along axis=1: each row has its own.",
+BLOCK_MAXIMUM_OF_ROWS = Diagnosis(
+    "Right for one row, wrong where the rows of a program differ in scale: the maximum or the sum is "
+    "taken over the whole block. Reduce along axis=1: each row has its own.",
     given.SHORT,
     cases=frozenset({"scales"}),
+    passing=frozenset({"one_row"}),
+)
+WRONG_AXIS = Diagnosis(
+    "A reduction along axis=0 goes down the columns, from row to row. Along axis=1 it stays within "
+    "each row.",
+    given.SHORT,
+    source=syntax.any_of(
+        syntax.call_with_keyword("tl.sum", "axis", 0), syntax.call_with_keyword("tl.max", "axis", 0)
+    ),
 )
 SAME_ROWS = Diagnosis(
     "Programs overlap: program 1 must begin where program 0 ends, at row ROWS, so its rows are "
     "tl.program_id(0) * ROWS + tl.arange(0, ROWS).",
     given.SHORT,
-    patterns=frozenset({"unwritten"}),
+    patterns=frozenset({"last_rows"}),
 )
 SHORT_DIAGNOSES = (
     ROUNDED_DOWN,
     *given.COMMON,
     ROWS_UNMASKED,
     SAME_ROWS,
-    OTHERS_SUM,
+    BLOCK_MAXIMUM_OF_ROWS,
+    WRONG_AXIS,
     given.NOT_DIVIDED,
 )
 
@@ -148,12 +159,12 @@ SHORT_ROWS = (
     ),
     mistake(
         "maximum_of_the_block",
-        OTHERS_SUM,
+        BLOCK_MAXIMUM_OF_ROWS,
         (_SHORT_E, "e = tl.exp(x - tl.max(tl.max(x, axis=1), axis=0))"),
     ),
     mistake(
         "sum_along_columns",
-        OTHERS_SUM,
+        WRONG_AXIS,
         (_SHORT_RESULT, "y = e * (1.0 / tl.sum(e, axis=0, keep_dims=True))"),
     ),
     mistake("no_maximum", given.NO_MAXIMUM, (_SHORT_E, "e = tl.exp(x)")),
@@ -339,7 +350,7 @@ TUNING_DIAGNOSES = (
     IN_PLACE,
     TOO_LONG_FOR_WHOLE_ROWS,
     ROWS_UNMASKED,
-    OTHERS_SUM,
+    BLOCK_MAXIMUM_OF_ROWS,
     given.NOT_DIVIDED,
 )
 
