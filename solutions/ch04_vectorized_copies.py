@@ -61,7 +61,7 @@ def scalar_copy_kernel(mX: cute.Tensor, mO: cute.Tensor):
 @cute.jit
 def scalar_copy_launch(mX: cute.Tensor, mO: cute.Tensor, stream: cuda.CUstream):
     """Host code: enough blocks of THREADS threads for N elements, the last one rounded up."""
-    ### BEGIN SOLUTION number of blocks, then call the kernel and .launch it (4 lines)
+    ### BEGIN SOLUTION number of blocks, then call the kernel and .launch it (2 lines)
     blocks = cute.ceil_div(mX.shape[0], THREADS)
     scalar_copy_kernel(mX, mO).launch(grid=(blocks, 1, 1), block=(THREADS, 1, 1), stream=stream)
     ### END SOLUTION
