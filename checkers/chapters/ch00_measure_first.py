@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from checkers.exercise import Bench, Case, Diagnosis, Exercise, Mistake, Rung, Tolerance
-from checkers.grading.syntax import has_call
+from checkers.chapters import mistakes_ch00
+from checkers.exercise import Bench, Case, Exercise, Rung, Tolerance
 
 # --- bytes_moved -------------------------------------------------------------------------------
 
@@ -116,86 +116,8 @@ BYTES_MOVED = Exercise(
         "A name is an input of the whole chain if some step reads it and no step writes it.",
         "inputs = {name for step in steps for name in step.reads} - {step.writes for step in steps}",
     ),
-    diagnoses=(
-        Diagnosis(
-            "A step has two sides: its inputs are read from memory and its output is written to it.",
-            reread="Count the bytes",
-            cases=frozenset({"copy_eager"}),
-        ),
-        Diagnosis(
-            "Step by step, an array moves once for every step that reads it and once more when "
-            "it is written: what one step writes, the next one reads back.",
-            reread="Count the bytes",
-            cases=frozenset({"chain_eager", "softmax_eager"}),
-        ),
-        Diagnosis(
-            "A fused kernel keeps what lies between the steps in registers: only arrays that no "
-            "step writes are read, and only the results are written.",
-            reread="What fusing saves",
-            cases=frozenset({"copy_fused", "chain_fused"}),
-        ),
-        Diagnosis(
-            "One kernel reads an input once, however many of its steps use it.",
-            reread="What fusing saves",
-            cases=frozenset({"softmax_fused"}),
-        ),
-        Diagnosis(
-            "A result has to be in memory at the end even when a later step reads it as well.",
-            reread="What fusing saves",
-            cases=frozenset({"two_results"}),
-        ),
-    ),
-    mistakes=(
-        Mistake(
-            "reads_only",
-            "run",
-            "its inputs are read from memory and its output is written to it",
-            replace=(("            total += arrays[step.writes].nbytes\n", ""),),
-        ),
-        Mistake(
-            "every_array_once",
-            "run",
-            "what one step writes, the next one reads back",
-            replace=(
-                (
-                    "        total = 0\n"
-                    "        for step in steps:\n"
-                    "            total += sum(arrays[name].nbytes for name in step.reads)\n"
-                    "            total += arrays[step.writes].nbytes\n"
-                    "        return total\n",
-                    "        return sum(array.nbytes for array in arrays.values())\n",
-                ),
-            ),
-        ),
-        Mistake(
-            "fused_writes_what_lies_between",
-            "run",
-            "keeps what lies between the steps in registers",
-            replace=(("[*inputs, *results]", "[*inputs, *written]"),),
-        ),
-        Mistake(
-            "fused_reads_x_again",
-            "run",
-            "One kernel reads an input once",
-            replace=(
-                (
-                    "{name for step in steps for name in step.reads} - written",
-                    "[n for step in steps for n in step.reads if n not in written]",
-                ),
-            ),
-        ),
-        Mistake(
-            "results_that_are_read_are_forgotten",
-            "run",
-            "even when a later step reads it as well",
-            replace=(
-                (
-                    "[*inputs, *results]",
-                    "[*inputs, *(written - {n for step in steps for n in step.reads})]",
-                ),
-            ),
-        ),
-    ),
+    diagnoses=mistakes_ch00.BYTES_MOVED_DIAGNOSES,
+    mistakes=mistakes_ch00.BYTES_MOVED_MISTAKES,
 )
 
 # --- roofline_time -----------------------------------------------------------------------------
@@ -273,76 +195,8 @@ ROOFLINE_TIME = Exercise(
         "per second, launches times seconds per launch. Then take the largest.",
         "limiter = max(times, key=times.__getitem__) for a dictionary of the three times.",
     ),
-    diagnoses=(
-        Diagnosis(
-            "Memory, arithmetic and launches go on at the same time: the whole takes as long as "
-            "the slowest, not as long as the fastest.",
-            reread="The roofline",
-            cases=frozenset({"only_bytes", "only_flops"}),
-        ),
-        Diagnosis(
-            "The three times overlap, so they do not add up: the slowest is the time, and the "
-            "others hide behind it.",
-            reread="The roofline",
-            cases=frozenset({"softmax"}),
-        ),
-        Diagnosis(
-            "More than about 200 operations a byte make an H200 limited by compute, fewer by "
-            "memory: compare times, both in seconds.",
-            reread="The roofline",
-            cases=frozenset({"large_gemm", "thin_gemm"}),
-        ),
-        Diagnosis(
-            "A launch takes the host some microseconds, and work that is shorter than that waits "
-            "for the next one: with few bytes and operations the launch is the limit.",
-            reread="The third limit: launches",
-            cases=frozenset({"tiny"}),
-        ),
-        Diagnosis(
-            "Every kernel of the chain has to be launched: multiply by their number.",
-            reread="The third limit: launches",
-            cases=frozenset({"many_tiny"}),
-        ),
-    ),
-    mistakes=(
-        Mistake(
-            "the_fastest",
-            "run",
-            "not as long as the fastest",
-            replace=(("limiter = max(", "limiter = min("),),
-        ),
-        Mistake(
-            "the_sum",
-            "run",
-            "they do not add up",
-            replace=(("return times[limiter], limiter", "return sum(times.values()), limiter"),),
-        ),
-        Mistake(
-            "launches_forgotten",
-            "run",
-            "with few bytes and operations the launch is the limit",
-            replace=(('        "launch": kernels * machine.seconds_per_launch,\n', ""),),
-        ),
-        Mistake(
-            "one_launch",
-            "run",
-            "multiply by their number",
-            replace=(("kernels * machine.seconds_per_launch", "machine.seconds_per_launch"),),
-        ),
-        Mistake(
-            "more_than_one_operation_a_byte",
-            "run",
-            "More than about 200 operations a byte",
-            replace=(
-                (
-                    "return times[limiter], limiter",
-                    'limiter = limiter if limiter == "launch" else '
-                    '"compute" if flops > nbytes else "memory"\n'
-                    "    return times[limiter], limiter",
-                ),
-            ),
-        ),
-    ),
+    diagnoses=mistakes_ch00.ROOFLINE_TIME_DIAGNOSES,
+    mistakes=mistakes_ch00.ROOFLINE_TIME_MISTAKES,
 )
 
 # --- fix_the_timer -----------------------------------------------------------------------------
@@ -366,13 +220,6 @@ def call_timer(function: Callable, arguments: tuple) -> Any:
     options, samples = arguments
     return function(SimulatedGpu(**options), make_buffers(BUFFERS, BUFFER_BYTES), samples)
 
-
-WARM_UP = """\
-    for index in range(20):
-        gpu.launch(buffers[index % len(buffers)])
-    gpu.synchronize()
-"""
-MEDIAN = "return statistics.median(times)"
 
 FIX_THE_TIMER = Exercise(
     id="ch00.fix_the_timer",
@@ -435,121 +282,8 @@ FIX_THE_TIMER = Exercise(
         "start = gpu.record(); gpu.launch(buffers[index % len(buffers)]); end = gpu.record(), all "
         "behind one gpu.pause(1000.0)",
     ),
-    diagnoses=(
-        Diagnosis(
-            "A mark has no time until the GPU has reached it: wait with gpu.synchronize() before "
-            "asking for elapsed_us.",
-            reread="The queue",
-            error="event not reached",
-        ),
-        Diagnosis(
-            "A launch returns before the GPU has done the work: this is the time that it takes to "
-            "queue a launch. Take the time with marks in the queue, or wait before reading a clock.",
-            reread="The queue",
-            cases=frozenset({"long_kernel"}),
-        ),
-        Diagnosis(
-            "The first launch compiles. Launch at least once, and wait, before anything is timed.",
-            reread="Warm up",
-            cases=frozenset({"first_call_compiles"}),
-        ),
-        Diagnosis(
-            "One launch is not enough to warm up: the clocks rise over the first ones. Give them "
-            "twenty.",
-            reread="Warm up",
-            cases=frozenset({"cold_clocks"}),
-        ),
-        Diagnosis(
-            "The buffer is still in L2 from the launch before, so this times the cache. Go round "
-            "all the buffers: together they are more than twice as large as L2.",
-            reread="Data from memory",
-            cases=frozenset({"data_in_cache"}),
-        ),
-        Diagnosis(
-            "The kernel is shorter than a launch, so this times the gap in which the GPU waits for "
-            "the host. Queue a pause first: the launches pile up behind it and run with no gaps.",
-            reread="Kernels shorter than a launch",
-            cases=frozenset({"shorter_than_a_launch"}),
-        ),
-        Diagnosis(
-            "The fastest sample is luck, a moment of higher clocks: take the median.",
-            reread="Median, not mean, not best",
-            cases=frozenset({"stray_samples"}),
-            source=has_call("min"),
-        ),
-        Diagnosis(
-            "A few slow samples drag the mean up; half the samples would have to be off to move "
-            "the median.",
-            reread="Median, not mean, not best",
-            cases=frozenset({"stray_samples"}),
-        ),
-    ),
-    mistakes=(
-        Mistake(
-            "the_hasty_timer",
-            "run",
-            "returns before the GPU has done the work",
-            answer="""\
-def time_kernel(gpu, buffers, samples=50):
-    start = gpu.clock_us()
-    for _ in range(samples):
-        gpu.launch(buffers[0])
-    return (gpu.clock_us() - start) / samples
-""",
-        ),
-        Mistake(
-            "asked_too_early",
-            "run",
-            "A mark has no time until the GPU has reached it",
-            replace=(
-                (
-                    "    gpu.synchronize()\n    times = [",
-                    "    times = [",
-                ),
-            ),
-        ),
-        Mistake(
-            "no_warm_up",
-            "run",
-            "The first launch compiles",
-            replace=((WARM_UP, ""),),
-        ),
-        Mistake(
-            "one_launch_to_warm_up",
-            "run",
-            "the clocks rise over the first ones",
-            replace=(("for index in range(20):", "for index in range(1):"),),
-        ),
-        Mistake(
-            "always_the_same_buffer",
-            "run",
-            "so this times the cache",
-            replace=(
-                (
-                    "        start = gpu.record()\n        gpu.launch(buffers[index % len(buffers)])",
-                    "        start = gpu.record()\n        gpu.launch(buffers[0])",
-                ),
-            ),
-        ),
-        Mistake(
-            "no_pause",
-            "run",
-            "Queue a pause first",
-            replace=(("    gpu.pause(1000.0)\n", ""),),
-        ),
-        Mistake(
-            "the_mean",
-            "run",
-            "drag the mean up",
-            replace=((MEDIAN, "return statistics.fmean(times)"),),
-        ),
-        Mistake(
-            "the_best",
-            "run",
-            "a moment of higher clocks",
-            replace=((MEDIAN, "return min(times)"),),
-        ),
-    ),
+    diagnoses=mistakes_ch00.FIX_THE_TIMER_DIAGNOSES,
+    mistakes=mistakes_ch00.FIX_THE_TIMER_MISTAKES,
 )
 
 EXERCISES: tuple[Exercise, ...] = (BYTES_MOVED, ROOFLINE_TIME, FIX_THE_TIMER)
