@@ -78,9 +78,10 @@ def render_line(report: Report, place: Place | None = None) -> RenderableType:
     table = Table.grid(expand=True, padding=(0, 2, 0, 0))
     table.add_column(width=1)
     table.add_column(min_width=22, no_wrap=True)  # lines of many reports form a table
-    table.add_column(ratio=1)
+    table.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
     table.add_column(justify="right", no_wrap=True)
-    points = points_text(report.points, report.max_points, report.open_points)
+    points = f"{report.points}/{report.max_points}"
+    points += f", {report.open_points} open" if report.open_points else ""
     table.add_row(
         Text(MARKS[verdict], STYLES[verdict]),
         Text(report.id, "bold"),
