@@ -279,10 +279,12 @@ class Exercise:
 @dataclass(frozen=True)
 class Implementation:
     """One competitor of a chapter's speed table. ``load()`` imports and returns a function of
-    the bench's arguments; an ImportError it raises means "not installed here" and is reported."""
+    the bench's arguments; an ImportError it raises means "not installed here" and is reported.
+    ``covers(case)``: whether it is made for that case; the table has no entry where it is not."""
 
     name: str
     load: Callable[[], Callable]
+    covers: Callable[[Case], bool] = lambda case: True
 
 
 @dataclass(frozen=True)
