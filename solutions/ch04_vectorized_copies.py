@@ -366,11 +366,50 @@ def silu_mul(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return out
 
 
+# %% reference the fused kernel with one element a thread, for the speed table
+@cute.kernel
+def scalar_silu_mul_kernel(mX: cute.Tensor, mY: cute.Tensor, mO: cute.Tensor):
+    """silu(X) * Y, one element a thread. mX, mY, mO: (N,)."""
+    tidx, _, _ = cute.arch.thread_idx()
+    bidx, _, _ = cute.arch.block_idx()
+    i = bidx * THREADS + tidx
+    if i < mX.shape[0]:
+        x, y = mX[i].to(cutlass.Float32), mY[i].to(cutlass.Float32)
+        sigmoid = cute.math.rcp(1.0 + cute.math.exp(-x, fastmath=True), approx=True, ftz=True)
+        mO[i] = (x * sigmoid * y).to(mO.element_type)
+
+
+@cute.jit
+def scalar_silu_mul_launch(
+    mX: cute.Tensor, mY: cute.Tensor, mO: cute.Tensor, stream: cuda.CUstream
+):
+    """Enough blocks of THREADS threads for N elements."""
+    blocks = cute.ceil_div(mX.shape[0], THREADS)
+    scalar_silu_mul_kernel(mX, mY, mO).launch(
+        grid=(blocks, 1, 1), block=(THREADS, 1, 1), stream=stream
+    )
+
+
+@functools.cache
+def compile_scalar_silu_mul(dtype: torch.dtype):
+    """The compiled launch for a dtype and any N."""
+    mX = make_fake_compact_tensor(CUTE_DTYPE[dtype], (cute.sym_int(),))
+    return cute.compile(scalar_silu_mul_launch, mX, mX, mX, make_fake_stream())
+
+
+def scalar_silu_mul(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """silu(x) * y of contiguous CUDA tensors of one shape and dtype, at most 2**30 elements."""
+    out = torch.empty_like(x)
+    arguments = (from_dlpack(t.detach().view(-1)).mark_layout_dynamic(0) for t in (x, y, out))
+    compile_scalar_silu_mul(x.dtype)(*arguments, current_stream())
+    return out
+
+
 # %% reference the same two kernels in Triton, for the speed table
 import triton  # noqa: E402
 import triton.language as tl  # noqa: E402
 
-TRITON_BLOCK = 4096  # elements a program: 128 threads, 32 bfloat16 each
+TRITON_BLOCK_BYTES = 4096  # a program: 128 threads with 2 vectors of 16 bytes, as above
 
 
 @triton.jit
@@ -395,14 +434,14 @@ def triton_silu_mul_kernel(x_ptr, y_ptr, out_ptr, numel, BLOCK: tl.constexpr):
 def triton_copy(x: torch.Tensor) -> torch.Tensor:
     """A copy of a contiguous CUDA tensor of any shape."""
     out = torch.empty_like(x)
-    blocks = triton.cdiv(x.numel(), TRITON_BLOCK)
-    triton_copy_kernel[(blocks,)](x, out, x.numel(), BLOCK=TRITON_BLOCK)
+    block = TRITON_BLOCK_BYTES // x.itemsize
+    triton_copy_kernel[(triton.cdiv(x.numel(), block),)](x, out, x.numel(), BLOCK=block)
     return out
 
 
 def triton_silu_mul(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     """silu(x) * y of contiguous CUDA tensors of one shape and dtype."""
     out = torch.empty_like(x)
-    blocks = triton.cdiv(x.numel(), TRITON_BLOCK)
-    triton_silu_mul_kernel[(blocks,)](x, y, out, x.numel(), BLOCK=TRITON_BLOCK)
+    block = TRITON_BLOCK_BYTES // x.itemsize
+    triton_silu_mul_kernel[(triton.cdiv(x.numel(), block),)](x, y, out, x.numel(), BLOCK=block)
     return out

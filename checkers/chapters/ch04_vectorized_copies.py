@@ -425,23 +425,10 @@ def load_solution() -> Callable:
 
 
 def load_scalar() -> Callable:
-    """scalar_copy; it has no fused sister."""
+    """One element a thread."""
     from solutions import ch04_vectorized_copies as solution
 
-    def only_copies(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        raise NotImplementedError("one element a thread: only the copy is written that way")
-
-    return by_operands(solution.scalar_copy, only_copies)
-
-
-def load_ragged() -> Callable:
-    """ragged_copy, on a matrix of rows of 4096."""
-    from solutions import ch04_vectorized_copies as solution
-
-    def only_copies(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        raise NotImplementedError("ragged_copy only copies")
-
-    return by_operands(lambda x: solution.ragged_copy(x.view(-1, 4096)).view(-1), only_copies)
+    return by_operands(solution.scalar_copy, solution.scalar_silu_mul)
 
 
 def load_triton() -> Callable:
@@ -484,7 +471,6 @@ BENCH = Bench(
     implementations=(
         Implementation("solution", load_solution),
         Implementation("scalar_copy", load_scalar),
-        Implementation("ragged_copy", load_ragged),
         Implementation("triton", load_triton),
         Implementation("torch.compile", load_compiled),
         Implementation("eager", load_eager),
