@@ -141,7 +141,7 @@ def _build_notebook(
 
 
 def _marked_files(course: Course) -> list[Path]:
-    files = [course.root / "README.md", *sorted((course.root / "docs").glob("*.md"))]
+    files = [course.root / "README.md", *sorted((course.root / "docs").rglob("*.md"))]
     return [file for file in files if file.is_file()]
 
 
