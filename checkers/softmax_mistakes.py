@@ -6,6 +6,7 @@ Each mistake is the reference with a few words changed, or a function that takes
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 
 from checkers import softmax_rows as given
 from checkers.exercise import Diagnosis, Mistake
@@ -14,10 +15,10 @@ from checkers.grading import syntax
 OTHER = 'other=-float("inf")'
 
 
-def mistake(name: str, diagnosis: Diagnosis, *replace: tuple[str, str], **more: object) -> Mistake:
+def mistake(name: str, diagnosis: Diagnosis, *swaps: tuple[str, str], **more: object) -> Mistake:
     """A mistake found by running, unless ``stage`` says otherwise."""
     stage = str(more.pop("stage", "run"))
-    return Mistake(name, stage, diagnosis.says, replace=replace, **more)  # type: ignore[arg-type]
+    return Mistake(name, stage, diagnosis.says, replace=swaps, **more)  # type: ignore[arg-type]
 
 
 def no_kernel(function: str, value: str, name: str) -> Mistake:
@@ -220,8 +221,7 @@ M_NOT_KEPT = Diagnosis(
     "m is still -inf after the first pass: the new maximum must become m at the end of each block, "
     "m = m_new.",
     given.LONG,
-    patterns=frozenset({"nan_everywhere"}),
-    source=lambda tree: "m" not in assigned_from(tree, "m_new"),
+    source=lambda tree: assignments_to(tree, "m") == 1,
 )
 BLOCK_LEFT_OUT = Diagnosis(
     "A block of every row was never written: counted backwards, the blocks are blocks - 1 down to 0.",
@@ -230,27 +230,22 @@ BLOCK_LEFT_OUT = Diagnosis(
 )
 
 
-def assigned_from(tree: ast.Module, name: str) -> set[str]:
-    """Names that ``= name`` is assigned to somewhere."""
-    return {
-        target.id
+def assignments_to(tree: ast.Module, name: str) -> int:
+    """How often ``name`` is assigned to."""
+    return sum(
+        isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)
         for node in ast.walk(tree)
-        if isinstance(node, ast.Assign)
-        and isinstance(node.value, ast.Name)
-        and node.value.id == name
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
+    )
 
 
 LONG_DIAGNOSES = (
     *given.COMMON,
+    M_NOT_KEPT,
     MINUS_INF_BLOCK,
     NO_RESCALE,
     BLOCK_LEFT_OUT,
     BLOCK_MAXIMUM,
     FALLING_MAXIMUM,
-    M_NOT_KEPT,
     given.NOT_DIVIDED,
 )
 
@@ -334,12 +329,13 @@ IN_PLACE = Diagnosis(
     source=syntax.any_of(syntax.has_call(".clone"), syntax.has_call("torch.clone")),
 )
 TOO_LONG_FOR_WHOLE_ROWS = Diagnosis(
-    "Rows of 16384 elements and more went to the kernel that holds whole rows, and no configuration "
+    "Rows of more than 8192 elements went to the kernel that holds whole rows, and no configuration "
     "of it is that large: from N = 8193 on, launch the kernel that walks over blocks.",
     given.TUNING,
-    cases=frozenset({"long"}),
-    passing=frozenset({"short", "not_a_multiple"}),
+    error="No valid autotuner configs",
 )
+# What older versions of Triton say when no configuration is left.
+NONE_LEFT = replace(TOO_LONG_FOR_WHOLE_ROWS, error="min() ")
 TUNING_DIAGNOSES = (
     NO_KEY,
     KEY_HAS_ROWS,
@@ -349,6 +345,7 @@ TUNING_DIAGNOSES = (
     *given.COMMON,
     IN_PLACE,
     TOO_LONG_FOR_WHOLE_ROWS,
+    NONE_LEFT,
     ROWS_UNMASKED,
     BLOCK_MAXIMUM_OF_ROWS,
     given.NOT_DIVIDED,
@@ -377,7 +374,12 @@ AUTOTUNE = (
         given.INPUT_WRITTEN,
         (_TUNED_LAUNCH, "tuned_short_kernel[grid](x, x, M, N,"),
     ),
-    mistake("always_whole_rows", TOO_LONG_FOR_WHOLE_ROWS, ("if N <= 8192:", "if True:")),
+    mistake(
+        "always_whole_rows",
+        TOO_LONG_FOR_WHOLE_ROWS,
+        ("if N <= 8192:", "if True:"),
+        stage="compile",
+    ),
     mistake(
         "rounded_down",
         ROUNDED_DOWN,

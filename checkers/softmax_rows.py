@@ -113,7 +113,7 @@ FORBIDDEN = (
 
 def first_load_other_is_zero(tree: ast.Module) -> bool:
     """The load whose value the maximum is taken of pads with 0."""
-    loads = syntax.calls(tree, "tl.load")
+    loads = sorted(syntax.calls(tree, "tl.load"), key=lambda load: load.lineno)
     given = syntax.argument(loads[0], "tl.load", "other") if loads else None
     return given is not None and syntax.value_of(given) == 0
 
