@@ -40,6 +40,13 @@ def _compares_with_less_or_equal(tree: ast.Module) -> bool:
 
 FUSED_SOFTMAX_DIAGNOSES: tuple[Diagnosis, ...] = (
     Diagnosis(
+        "Without dynamic=False the second shape makes N a variable, and a kernel for any N can't keep "
+        "the row in registers: it loops, and reads x more than once.",
+        reread="Sizes that change",
+        stage="speed",
+        source=lambda tree: _argument_of_compile(tree, "dynamic") is not False,
+    ),
+    Diagnosis(
         "Somewhere the function prints. A print can't be in a kernel: Dynamo compiles what "
         "comes before, prints, and compiles the rest as a second graph.",
         reread="What cuts a graph",
