@@ -7,6 +7,8 @@ import torch
 from checkers.grading.poison import poisoned
 
 RIGHT, WRONG, NAN, UNWRITTEN = ".", "#", "N", "U"
+MEANING = {RIGHT: "right", WRONG: "wrong", NAN: "nan", UNWRITTEN: "never written"}
+PART = {RIGHT: "all ", WRONG: "some ", NAN: "some ", UNWRITTEN: "some "}
 
 
 def draw(
@@ -18,8 +20,8 @@ def draw(
 ) -> str:
     """Lines of '.' (right), '#' (wrong), 'N' (wrong, NaN) and 'U' (never written).
 
-    A character stands for a rectangle of elements and shows the worst in it. The first line says
-    what the axes are, the last one the scale. The last dimension runs to the right, all others
+    A character stands for a rectangle of elements and shows the worst in it. Below the picture
+    stand the axes, the scale and what the characters mean. The last dimension runs to the right, all others
     together run down; a tensor of one dimension is broken into lines.
 
     wrong_mask: bool, any shape.  got: the answer, same shape; without it no N is drawn.
@@ -88,13 +90,9 @@ def _framed(
     drawn = len(lines[0]) if lines else 0
     last = str(columns - 1)
     ruler = "0" + last.rjust(drawn - 1) if drawn > len(last) + 1 else "0"
-    scale = (
-        "one element a character"
-        if cell_rows == cell_columns == 1
-        else f"{cell_rows} x {cell_columns} elements a character, the worst of them shown"
-    )
-    marks = "".join(sorted({mark for line in lines for mark in line}))
-    words = {RIGHT: ". right", WRONG: "# wrong", NAN: "N nan", UNWRITTEN: "U never written"}
-    legend = ", ".join(words[mark] for mark in words if mark in marks)
+    alone = cell_rows == cell_columns == 1
+    scale = "one element a character" if alone else f"{cell_rows} x {cell_columns} a character"
+    marks = [mark for mark in MEANING if any(mark in line for line in lines)]
+    legend = ", ".join(f"{mark} {'' if alone else PART[mark]}{MEANING[mark]}" for mark in marks)
     body = [f"{label.rjust(margin)} {line}" for label, line in zip(labels, lines, strict=True)]
-    return "\n".join([f"{' ' * margin} {ruler}", *body, f"{axes}; {scale}; {legend}"])
+    return "\n".join([f"{' ' * margin} {ruler}", *body, f"{axes}; {scale}", legend])
