@@ -181,9 +181,7 @@ def _finding(finding: Finding, place: Place) -> RenderableType:
     row("Element", finding.element)
     parts: list[RenderableType] = [table]
     if finding.picture:
-        # A picture must not be wrapped: a cut line is still a picture, a broken one is not.
-        picture = Text(finding.picture.strip("\n"), no_wrap=True, overflow="ellipsis")
-        parts += [Text(), Padding(picture, (0, 0, 0, 2)), Text()]
+        parts += [Text(), *_picture(finding.picture), Text()]
         table = Table.grid(padding=(0, 2, 0, 0))
         table.add_column(width=9, no_wrap=True)
         table.add_column(overflow="fold")
@@ -194,6 +192,15 @@ def _finding(finding: Finding, place: Place) -> RenderableType:
         row("Reread", f"“{finding.reread or place.section}”{where}")
     row("Printed", finding.output)
     return Group(*parts)
+
+
+def _picture(picture: str) -> list[RenderableType]:
+    """Line by line: a cut line of a drawing is still a picture, a wrapped one is not. Lines that
+    begin with a letter are words about it."""
+    return [
+        Text(line) if line.lstrip()[:1].isalpha() else Text(line, no_wrap=True, overflow="ellipsis")
+        for line in picture.strip("\n").splitlines()
+    ]
 
 
 def _closing(report: Report, replay: str) -> RenderableType:
