@@ -73,7 +73,7 @@ def test_errors_are_explained_by_their_kind() -> None:
     assert "empty_like" not in usual_cause(Evidence("run", error="ValueError: x"))
     assert "timeout" not in usual_cause(Evidence("run", error="check:timeout"))
     assert usual_cause(Evidence("run", error="check:timeout")).startswith("Look for a loop")
-    assert usual_cause(Evidence("codegen", error="rule:wide_loads")).startswith("The kernel is")
+    assert usual_cause(Evidence("codegen", error="rule:wide_loads")).startswith("The compiled code")
 
 
 def test_every_pattern_that_is_found_is_explained() -> None:

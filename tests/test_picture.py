@@ -16,8 +16,8 @@ def test_a_small_table_is_drawn_element_by_element() -> None:
         "0 .......",
         "1 ......#",
         "2 .......",
-        "row down, column to the right; one element a character",
-        ". right, # wrong",
+        "row down, column to the right",
+        "one element a character: . right, # wrong",
     ]
 
 
@@ -29,8 +29,8 @@ def test_a_large_table_is_shrunk_and_keeps_a_single_wrong_element() -> None:
     assert lines[-3] == "1100 " + "." * 63 + "#"
     assert lines[1] == "   0 " + "." * 64
     assert lines[-2:] == [
-        "row down, column to the right; 100 x 100 a character",
-        ". all right, # some wrong",
+        "row down, column to the right",
+        "100 x 100 elements a character: . all right, # some wrong",
     ]
 
 
@@ -49,7 +49,7 @@ def test_nan_and_unwritten_have_their_own_marks() -> None:
     wrong[3] = False
     lines = draw(wrong, got).splitlines()
     assert lines[1:5] == ["0 NNNN", "1 UUUU", "2 ####", "3 ...."]
-    assert lines[-1] == ". right, # wrong, N nan, U never written"
+    assert lines[-1].endswith(": . right, # wrong, N nan, U never written")
 
 
 def test_a_vector_is_broken_into_lines() -> None:
@@ -58,7 +58,8 @@ def test_a_vector_is_broken_into_lines() -> None:
     lines = draw(wrong).splitlines()
     assert lines[1] == "  0 " + "." * 64
     assert lines[-3] == "896 .." + "#" * 50
-    assert lines[-2] == "index, line by line; 1 x 2 a character"
+    assert lines[-2] == "index, line by line"
+    assert lines[-1].startswith("1 x 2 elements a character: ")
 
 
 def test_leading_dimensions_are_rows_together() -> None:

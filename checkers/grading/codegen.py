@@ -117,7 +117,7 @@ def _check_graph_rule(rule: GraphRule, measures: Measures) -> Finding | None:
     if not too_few and not too_many:
         return None
     bound = f"at least {rule.at_least}" if too_few else f"at most {rule.at_most}"
-    return Finding(f"{rule.says} ({rule.measure}: {value}, wanted {bound})")
+    return Finding(f"{rule.says.rstrip('.')} ({rule.measure}: {value}, wanted {bound})")
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ def _check_rule(
         detail, culprits = _breach(rule, groups)
         if detail and groups and broken is None:
             picture = _instruction_picture(culprits, source, first_line)
-            broken = Finding(f"{rule.says} ({target}: {detail})", picture=picture)
+            broken = Finding(f"{rule.says.rstrip('.')} ({target}: {detail})", picture=picture)
     return broken
 
 

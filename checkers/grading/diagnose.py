@@ -99,7 +99,7 @@ BY_ERROR: Mapping[str, str] = {
     "check:shared_memory": "Smaller tiles, or fewer stages.",
     "check:threads": "A block has at most 1024 threads.",
     "check:cluster": "The grid must be a multiple of the cluster, in every dimension.",
-    "rule:": "The kernel is right, but not written with the technique of this chapter.",
+    "rule:": "The compiled code does not show the technique that this chapter teaches.",
 }
 
 

@@ -8,7 +8,7 @@ from checkers.grading.poison import poisoned
 
 RIGHT, WRONG, NAN, UNWRITTEN = ".", "#", "N", "U"
 MEANING = {RIGHT: "right", WRONG: "wrong", NAN: "nan", UNWRITTEN: "never written"}
-PART = {RIGHT: "all ", WRONG: "some ", NAN: "some ", UNWRITTEN: "some "}
+PART = {RIGHT: "all ", WRONG: "some ", NAN: "", UNWRITTEN: ""}
 
 
 def draw(
@@ -91,8 +91,10 @@ def _framed(
     last = str(columns - 1)
     ruler = "0" + last.rjust(drawn - 1) if drawn > len(last) + 1 else "0"
     alone = cell_rows == cell_columns == 1
-    scale = "one element a character" if alone else f"{cell_rows} x {cell_columns} a character"
+    scale = (
+        "one element a character" if alone else f"{cell_rows} x {cell_columns} elements a character"
+    )
     marks = [mark for mark in MEANING if any(mark in line for line in lines)]
     legend = ", ".join(f"{mark} {'' if alone else PART[mark]}{MEANING[mark]}" for mark in marks)
     body = [f"{label.rjust(margin)} {line}" for label, line in zip(labels, lines, strict=True)]
-    return "\n".join([f"{' ' * margin} {ruler}", *body, f"{axes}; {scale}", legend])
+    return "\n".join([f"{' ' * margin} {ruler}", *body, axes, f"{scale}: {legend}"])
