@@ -182,8 +182,10 @@ class Grader:
 
 def preload(exercise: Exercise, job: Mapping[str, Any]) -> tuple[str, ...]:
     """Libraries that a job needs imported before its child is forked."""
+    # With a GPU in sight Inductor's import starts CUDA, which does not survive a fork.
+    inductor = ("torch._dynamo", "torch._inductor.compile_fx") if job["device"] == "cpu" else ()
     wanted = {
-        Rung.TORCH: ("torch._dynamo", "torch._inductor.compile_fx"),
+        Rung.TORCH: inductor,
         Rung.TRITON: ("triton",),
         Rung.CUTE: ("cutlass", "cutlass.cute"),
         Rung.PYTHON: (),

@@ -45,6 +45,9 @@ def serve(events: int) -> None:
         for name in job["preload"]:
             importlib.import_module(name)
         emit = emitter(events, job["nonce"])
+        torch = sys.modules.get("torch")
+        if torch is not None and torch.cuda.is_initialized():
+            emit("broken", traceback=f"importing {job['preload']} started CUDA in the zygote")
         pid = os.fork()
         if pid == 0:
             child(job, events)
