@@ -224,7 +224,7 @@ M_NOT_KEPT = Diagnosis(
     source=lambda tree: assignments_to(tree, "m") == 1,
 )
 BLOCK_LEFT_OUT = Diagnosis(
-    "A block of every row was never written: counted backwards, the blocks are blocks - 1 down to 0.",
+    "A block of every row was never written: backwards, they begin at last, last - BLOCK, ... down to 0.",
     given.BACK,
     patterns=frozenset({"unwritten"}),
 )
@@ -278,7 +278,9 @@ LONG_ROWS = (
         ),
     ),
     mistake(
-        "block_left_out", BLOCK_LEFT_OUT, ("block = blocks - 1 - step", "block = blocks - step")
+        "block_left_out",
+        BLOCK_LEFT_OUT,
+        ("cols = last - step + lanes", "cols = last + BLOCK - step + lanes"),
     ),
     mistake("not_divided", given.NOT_DIVIDED, (_LONG_RESULT, "y = tl.exp(x.to(tl.float32) - m)")),
     mistake(
@@ -354,14 +356,23 @@ TUNING_DIAGNOSES = (
 _TUNED_LAUNCH = "tuned_short_kernel[grid](x, y, M, N,"
 
 AUTOTUNE = (
-    mistake("no_key", NO_KEY, ('SHORT_KEY = ["BLOCK"]', "SHORT_KEY = []")),
-    mistake("no_key_for_long_rows", NO_KEY, ('LONG_KEY = ["LENGTH"]', "LONG_KEY = []")),
-    mistake("key_has_rows", KEY_HAS_ROWS, ('SHORT_KEY = ["BLOCK"]', 'SHORT_KEY = ["BLOCK", "M"]')),
+    mistake("no_key", NO_KEY, ('SHORT_KEY = ["BLOCK", "MANY"]', 'SHORT_KEY = ["MANY"]')),
+    mistake(
+        "no_key_for_long_rows", NO_KEY, ('LONG_KEY = ["LENGTH", "MANY"]', 'LONG_KEY = ["MANY"]')
+    ),
+    mistake(
+        "key_has_rows",
+        KEY_HAS_ROWS,
+        ('SHORT_KEY = ["BLOCK", "MANY"]', 'SHORT_KEY = ["BLOCK", "M"]'),
+    ),
     mistake(
         "one_configuration",
         ONE_CONFIGURATION,
         ('    triton.Config({"BLOCK": 4096}, num_warps=8),\n', ""),
-        ('    triton.Config({"BLOCK": 16384}, num_warps=16),\n', ""),
+        (
+            '    triton.Config({"BLOCK": 16384}, num_warps=16, maxnreg=64),  # 2 programs an SM\n',
+            "",
+        ),
     ),
     mistake(
         "in_place",
@@ -409,7 +420,7 @@ def tuned_softmax(x):
     if x.numel():
         BLOCK = min(triton.next_power_of_2(N), 8192)
         strides = x.stride(0), y.stride(0)
-        tuned_long_kernel.fn[(M,)](x, y, N, *strides, LENGTH=BLOCK, BLOCK=BLOCK, num_warps=8)
+        tuned_long_kernel.fn[(M,)](x, y, N, *strides, LENGTH=BLOCK, MANY=False, BLOCK=BLOCK, num_warps=8)
     return y
 """,
     ),

@@ -133,11 +133,10 @@ def long_rows_kernel(x_ptr, y_ptr, N, x_stride, y_stride, BLOCK: tl.constexpr):
     x_row = x_ptr + row * x_stride
     y_row = y_ptr + row * y_stride
     lanes = tl.arange(0, BLOCK)
-    blocks = tl.cdiv(N, BLOCK)
     m = -float("inf")  # maximum of the blocks seen so far
     d = 0.0  # sum of exp(x - m) over them
-    for block in range(blocks):
-        cols = block * BLOCK + lanes
+    for start in range(0, N, BLOCK):
+        cols = start + lanes
         # It is read again below: evict_last asks the L2 cache to keep it until then.
         x = tl.load(
             x_row + cols, mask=cols < N, other=-float("inf"), eviction_policy="evict_last"
@@ -149,11 +148,11 @@ def long_rows_kernel(x_ptr, y_ptr, N, x_stride, y_stride, BLOCK: tl.constexpr):
         m = m_new
         ### END SOLUTION
     scale = 1.0 / d
-    for step in range(blocks):
-        ### BEGIN SOLUTION block: its number, backwards from the last, which L2 still has (1 line)
-        block = blocks - 1 - step
+    last = (tl.cdiv(N, BLOCK) - 1) * BLOCK  # first column of the last block, which L2 still has
+    for step in range(0, N, BLOCK):
+        ### BEGIN SOLUTION cols: the columns of this block, going backwards from the last (1 line)
+        cols = last - step + lanes
         ### END SOLUTION
-        cols = block * BLOCK + lanes
         inside = cols < N
         x = tl.load(x_row + cols, mask=inside, other=0.0, eviction_policy="evict_first")
         ### BEGIN SOLUTION y: the softmax of this block, from x, m and scale, in float32 (1 line)
@@ -181,13 +180,13 @@ def long_rows_softmax(x: torch.Tensor) -> torch.Tensor:
 
 
 # %% exercise ch02.autotune
-### BEGIN SOLUTION SHORT_CONFIGS: 4 to 8 triton.Config({"ELEMENTS": elements of a program}, num_warps=...), 16 or 32 elements a thread; SHORT_KEY: names of the arguments that a choice depends on
+### BEGIN SOLUTION SHORT_CONFIGS: 4 to 8 triton.Config({"ELEMENTS": elements of a program}, num_warps=...), 16 or 32 elements a thread; SHORT_KEY: a list of the names of the kernel's arguments that the choice depends on
 SHORT_CONFIGS = [
     triton.Config({"ELEMENTS": elements}, num_warps=elements // (32 * per_thread))
     for elements in (1024, 2048, 4096, 8192)
     for per_thread in (16, 32)
 ]
-SHORT_KEY = ["BLOCK"]  # not N: 1000 and 1001 want the same. Not M: it only sets how many programs
+SHORT_KEY = ["BLOCK", "MANY"]  # not N: 1000 and 1001 want the same
 ### END SOLUTION
 
 
@@ -205,9 +204,17 @@ def with_one_or_two_rows(configs, named_arguments, **launch):
 )
 @triton.jit
 def tuned_short_kernel(
-    x_ptr, y_ptr, M, N, x_stride, y_stride, BLOCK: tl.constexpr, ELEMENTS: tl.constexpr
+    x_ptr,
+    y_ptr,
+    M,
+    N,
+    x_stride,
+    y_stride,
+    BLOCK: tl.constexpr,
+    MANY: tl.constexpr,
+    ELEMENTS: tl.constexpr,
 ):
-    """A program of ELEMENTS lanes: ELEMENTS // BLOCK whole rows."""
+    """A program of ELEMENTS lanes: ELEMENTS // BLOCK whole rows. MANY is for the key."""
     ROWS: tl.constexpr = ELEMENTS // BLOCK
     ### BEGIN SOLUTION your kernel of ch02.short_rows (7 lines)
     cols = tl.arange(0, BLOCK)[None, :]
@@ -223,17 +230,24 @@ def tuned_short_kernel(
 ### BEGIN SOLUTION LONG_CONFIGS: 2 or 3 triton.Config({"BLOCK": ...}, num_warps=...), 16 or 32 elements a thread; LONG_KEY
 LONG_CONFIGS = [
     triton.Config({"BLOCK": 4096}, num_warps=8),
-    triton.Config({"BLOCK": 8192}, num_warps=8),
-    triton.Config({"BLOCK": 16384}, num_warps=16),
+    triton.Config({"BLOCK": 8192}, num_warps=8, maxnreg=48),  # 5 programs an SM
+    triton.Config({"BLOCK": 16384}, num_warps=16, maxnreg=64),  # 2 programs an SM
 ]
-LONG_KEY = ["LENGTH"]
+LONG_KEY = ["LENGTH", "MANY"]
 ### END SOLUTION
 
 
 @triton.autotune(configs=LONG_CONFIGS, key=LONG_KEY, do_bench=time_configuration)
 @triton.jit
 def tuned_long_kernel(
-    x_ptr, y_ptr, N, x_stride, y_stride, LENGTH: tl.constexpr, BLOCK: tl.constexpr
+    x_ptr,
+    y_ptr,
+    N,
+    x_stride,
+    y_stride,
+    LENGTH: tl.constexpr,
+    MANY: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):
     """A program takes one row, BLOCK columns at a time. LENGTH, N rounded up, is for the key."""
     ### BEGIN SOLUTION your kernel of ch02.long_rows (25 lines)
@@ -241,11 +255,10 @@ def tuned_long_kernel(
     x_row = x_ptr + row * x_stride
     y_row = y_ptr + row * y_stride
     lanes = tl.arange(0, BLOCK)
-    blocks = tl.cdiv(N, BLOCK)
     m = -float("inf")
     d = 0.0
-    for block in range(blocks):
-        cols = block * BLOCK + lanes
+    for start in range(0, N, BLOCK):
+        cols = start + lanes
         x = tl.load(
             x_row + cols, mask=cols < N, other=-float("inf"), eviction_policy="evict_last"
         ).to(tl.float32)
@@ -254,8 +267,9 @@ def tuned_long_kernel(
         d = d * tl.exp(m - origin) + tl.sum(tl.exp(x - origin), axis=0)
         m = m_new
     scale = 1.0 / d
-    for step in range(blocks):
-        cols = (blocks - 1 - step) * BLOCK + lanes
+    last = (tl.cdiv(N, BLOCK) - 1) * BLOCK
+    for step in range(0, N, BLOCK):
+        cols = last - step + lanes
         inside = cols < N
         x = tl.load(x_row + cols, mask=inside, other=0.0, eviction_policy="evict_first")
         y = tl.exp(x.to(tl.float32) - m) * scale
@@ -268,7 +282,8 @@ def tuned_softmax(x: torch.Tensor) -> torch.Tensor:
 
     x: (M, N) float32, float16 or bfloat16 on a CUDA device, rows contiguous, N <= 262144.
     Returns (M, N) in x's dtype. The first call for a dtype and a power of two of N times the
-    configurations, which takes about a second; the calls after it reuse the fastest.
+    configurations, which takes about a second; the calls after it reuse the fastest. What was
+    chosen for a small x is chosen anew for the first large one.
     Raises ValueError naming what x must be.
     """
     M, N = matrix_shape(x)
@@ -277,11 +292,12 @@ def tuned_softmax(x: torch.Tensor) -> torch.Tensor:
         return y
     strides = x.stride(0), y.stride(0)
     LENGTH = triton.next_power_of_2(N)
+    MANY = x.numel() >= 2**24  # enough to fill a GPU: what is timed with less is noise
     ### BEGIN SOLUTION launch the kernel that N asks for; grid may be a function of the configuration: lambda meta: (...,) (5 lines)
     if N <= 8192:
         grid = lambda meta: (triton.cdiv(M, meta["ELEMENTS"] // LENGTH),)  # noqa: E731
-        tuned_short_kernel[grid](x, y, M, N, *strides, BLOCK=LENGTH)
+        tuned_short_kernel[grid](x, y, M, N, *strides, BLOCK=LENGTH, MANY=MANY)
     else:
-        tuned_long_kernel[(M,)](x, y, N, *strides, LENGTH=LENGTH)
+        tuned_long_kernel[(M,)](x, y, N, *strides, LENGTH=LENGTH, MANY=MANY)
     ### END SOLUTION
     return y

@@ -315,6 +315,7 @@ class Variant:
     num_warps: int
     constants: dict[str, Any] = field(default_factory=dict)
     programs: int = 0
+    maxnreg: int = 0  # registers a thread may have; 0: as the compiler likes
 
     def grid(self, M: int) -> tuple[int]:
         if self.programs:
@@ -324,11 +325,13 @@ class Variant:
     def __str__(self) -> str:
         shown = " ".join(f"{k}={v}" for k, v in self.constants.items() if k != "LIMIT")
         grid = f" programs={self.programs}" if self.programs else ""
+        grid += f" maxnreg={self.maxnreg}" if self.maxnreg else ""
         return f"{self.kernel} warps={self.num_warps} {shown}{grid}"
 
     def options(self) -> dict[str, Any]:
         cooperative = {"launch_cooperative_grid": True} if self.kernel == "team" else {}
-        return {**self.constants, "num_warps": self.num_warps, **cooperative}
+        limit = {"maxnreg": self.maxnreg} if self.maxnreg else {}
+        return {**self.constants, "num_warps": self.num_warps, **cooperative, **limit}
 
 
 def variants(N: int, sms: int) -> list[Variant]:
@@ -344,6 +347,15 @@ def variants(N: int, sms: int) -> list[Variant]:
         for warps in (2, 4, 8, 16, 32):
             if 8 <= block // (32 * warps) <= 64:
                 found.append(Variant("row", N, warps, {"BLOCK": block}))
+    if N in (16384, 32768):
+        for kernel, warps, maxnreg in (
+            ("row", 16, 40),
+            ("row", 16, 48),
+            ("row_twice", 16, 40),
+            ("row_twice", 16, 48),
+            ("row_twice", 8, 80),
+        ):
+            found.append(Variant(kernel, N, warps, {"BLOCK": block}, 0, maxnreg))
     if N in (32768, 65536):
         found += [Variant("row_twice", N, warps, {"BLOCK": block}) for warps in (16, 32)]
     if 8192 <= N <= 32768:
@@ -374,22 +386,32 @@ def long_variants(N: int, sms: int) -> list[Variant]:
     ):
         constants = {"BLOCK": block, **one_pass, "BACK": True, **hints}
         found.append(Variant("long", N, warps, constants, programs))
-    for block, warps, programs in (
-        (4096, 4, 0),
-        (4096, 8, 0),
-        (8192, 4, 0),
-        (8192, 8, 0),
-        (8192, 8, 2 * sms),
-        (8192, 8, 3 * sms),
-        (16384, 8, 0),
-        (16384, 8, sms),
-        (16384, 8, 2 * sms),
-        (16384, 16, 0),
-        (16384, 16, sms),
-        (32768, 16, 0),
-        (32768, 16, sms),
+    for block, warps, programs, maxnreg in (
+        (4096, 4, 0, 0),
+        (4096, 8, 0, 0),
+        (4096, 8, 0, 64),
+        (8192, 8, 0, 0),
+        (8192, 8, 0, 80),
+        (8192, 8, 0, 64),
+        (8192, 8, 2 * sms, 0),
+        (16384, 8, sms, 0),
+        (16384, 16, 0, 0),
+        (16384, 16, sms, 0),
+        (32768, 16, sms, 0),
     ):
-        found.append(Variant("ahead", N, warps, {"BLOCK": block, **hints}, programs))
+        constants = {"BLOCK": block, **hints}
+        found.append(Variant("ahead", N, warps, constants, programs, maxnreg))
+    for block, warps, maxnreg in (
+        (8192, 8, 40),
+        (8192, 8, 64),
+        (16384, 16, 40),
+        (16384, 16, 48),
+        (8192, 4, 80),
+        (4096, 4, 48),
+        (4096, 4, 40),
+    ):
+        constants = {"BLOCK": block, **one_pass, "BACK": True, **hints}
+        found.append(Variant("long", N, warps, constants, 0, maxnreg))
     base = {"BLOCK": 8192, **one_pass}
     found.append(Variant("long", N, 8, {**base, "BACK": False, **plain}, 0))
     found.append(Variant("long", N, 8, {**base, "BACK": True, **plain}, 0))
@@ -468,7 +490,12 @@ class Row:
         """The row as docs/data holds it."""
         variant = self.variant
         constants = {k: v for k, v in variant.constants.items() if k != "LIMIT"}
-        case = {"N": variant.N, "num_warps": variant.num_warps, "programs": variant.programs}
+        case = {
+            "N": variant.N,
+            "num_warps": variant.num_warps,
+            "programs": variant.programs,
+            "maxnreg": variant.maxnreg,
+        }
         row: dict[str, Any] = {"implementation": variant.kernel, "case": {**case, **constants}}
         if self.error:
             return {**row, "error": self.error}
@@ -483,8 +510,18 @@ class Row:
         }
 
 
-def median_ms(function: Any, rep: int) -> float:
-    return triton.testing.do_bench(function, warmup=8, rep=rep, return_mode="median")
+def median_ms(function: Any, rounds: int, calls: int = 4) -> float:
+    """Of one call, calls following each other without a gap; x is much larger than the L2 cache."""
+    times = []
+    for _ in range(rounds + 1):
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        for _ in range(calls):
+            function()
+        end.record()
+        end.synchronize()
+        times.append(begin.elapsed_time(end) / calls)
+    return statistics.median(times[1:])
 
 
 def worst_error(x: torch.Tensor, y: torch.Tensor) -> float:
@@ -528,9 +565,9 @@ def measure(variant: Variant, x: torch.Tensor, y: torch.Tensor, failed: str) -> 
     def copy() -> None:
         y.copy_(x)
 
-    before = median_ms(copy, 15)
-    ms = median_ms(launch, 40)
-    after = median_ms(copy, 15)
+    before = median_ms(copy, 4)
+    ms = median_ms(launch, 12)
+    after = median_ms(copy, 4)
     result.gbs = 2 * x.nbytes / ms / 1e6
     result.ratio = statistics.mean((before, after)) / ms
     return result
