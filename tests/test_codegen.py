@@ -128,7 +128,7 @@ def spilling() -> str:
 def test_spills_are_counted_and_refused() -> None:
     stage = check_compiled(exercise(), [kernel(spilling(), most=32)])
     assert stage.verdict is Verdict.FAIL
-    assert "registers spill to local memory: " in stage.reason
+    assert "values spill from registers to local memory: " in stage.reason
     assert stage.measures["spills_sm_90a"] > 100
 
 

@@ -125,6 +125,31 @@ def test_torch_raises_its_own_way_without_a_gpu(tmp_path: Path) -> None:
     assert "no NVIDIA GPU here" in finding.probable
 
 
+COMPILED = {
+    "    if x.sum() > 0:\n        return x\n    return -x\n": ("branching", 3, "torch.where"),
+    "    print(x)\n    return -x\n": ("`print`", 3, "can't put this into one graph"),
+    "    return x + torch.zeros(3)\n": ("broadcast", 3, "keepdim=True"),
+    "    return x * math.pi\n": ("name `math`", 3, "must import what it uses"),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("body", COMPILED)
+def test_what_torch_compile_says(body: str, tmp_path: Path) -> None:
+    what, line, hint = COMPILED[body]
+    cell = f"@torch.compile(fullgraph=True)\ndef f(x):\n{body}\nf(torch.zeros(2))\n"
+    finding, _ = explained(cell, tmp_path)
+    assert finding.summary.startswith(f"line {line}: ") and what in finding.summary
+    assert "Hint:" not in finding.summary
+    assert hint in finding.probable
+
+
+def test_an_error_raised_from_another_speaks_for_itself(tmp_path: Path) -> None:
+    finding, _ = explained("torch.compile(lambda x: x, mode='fastest')(torch.zeros(2))\n", tmp_path)
+    assert "Unrecognized mode=fastest" in finding.summary
+    assert "max-autotune" in finding.probable
+
+
 def test_colours_and_pictograms_are_taken_out() -> None:
     assert clean("\x1b[91m\x1b[1merror:\x1b[0m  💥 odd\n  thing 🧊🧊") == "error: odd thing"
 

@@ -173,11 +173,20 @@ MESSAGES: tuple[tuple[tuple[str, ...], str], ...] = (
         "Two tensors don't broadcast. keepdim=True keeps a reduced dimension as length 1.",
     ),
     (
-        ("graph break",),
-        "torch.compile found something that it can't put into one graph, at the line shown: Python "
-        "side effects, .item(), or branching on a tensor's value.",
+        ("Attempting to broadcast a dimension",),
+        "Two tensors don't broadcast. keepdim=True keeps a reduced dimension as length 1.",
     ),
     (("Data-dependent branching",), "`if` on a tensor's value can't be compiled: use torch.where."),
+    (
+        ("Recompiling function",),
+        "Each new size or Python number compiles again: torch.compile(dynamic=True), or pass what "
+        "changes as a tensor.",
+    ),
+    (
+        ("failed to find name in frame builtins",),
+        "A name is not known: an exercise's cell must import what it uses beyond the setup cell.",
+    ),
+    (("Unrecognized mode",), "The modes are default, reduce-overhead and max-autotune."),
 )
 
 # By the type of a Python exception, where its text says nothing known.
@@ -195,6 +204,10 @@ PYTHON_TYPES: Mapping[str, str] = {
     "ZeroDivisionError": "Something is divided by zero: an empty tensor, or a size that is 0?",
     "AssertionError": "An assertion in the code does not hold.",
     "CompileTimeAssertionFailure": "A tl.static_assert of the kernel does not hold.",
+    "Unsupported": (
+        "torch.compile can't put this into one graph: Python side effects, .item(), or branching on "
+        "a tensor's value. Leave it out of the compiled function."
+    ),
     "SystemExit": "A function returns; it never exits the program.",
 }
 

@@ -76,11 +76,18 @@ def _chain(exception: BaseException) -> Iterator[BaseException]:
     while current is not None and id(current) not in seen:
         seen.add(id(current))
         yield current
-        own = getattr(current, "cause", None)  # CuTe DSL keeps it there
-        following = own if isinstance(own, BaseException) else current.__cause__
-        if following is None and _is_triton(current):
-            following = current.__context__  # Triton raises `from None`
-        current = following
+        current = _inside(current)
+
+
+def _inside(exception: BaseException) -> BaseException | None:
+    """What a library's error wraps. Errors of other kinds speak for themselves, whatever they
+    were raised from."""
+    if _is_cute(exception):
+        own = getattr(exception, "cause", None)
+        return own if isinstance(own, BaseException) else exception.__cause__
+    if _is_triton(exception):
+        return exception.__cause__ or exception.__context__  # it raises `from None`
+    return exception.__cause__ if _is_dynamo(exception) else None
 
 
 def _is_triton(exception: BaseException) -> bool:
@@ -89,6 +96,10 @@ def _is_triton(exception: BaseException) -> bool:
 
 def _is_cute(exception: BaseException) -> bool:
     return type(exception).__module__.startswith("cutlass.") and hasattr(exception, "message")
+
+
+def _is_dynamo(exception: BaseException) -> bool:
+    return type(exception).__module__.startswith(("torch._dynamo.", "torch._inductor."))
 
 
 def _speaker(chain: list[BaseException]) -> BaseException:
@@ -115,6 +126,8 @@ def _essence(chain: list[BaseException]) -> str:
         return clean(str(speaker.message)) + detail
     if _is_triton(speaker):
         return clean(speaker.error_message or str(speaker))
+    if _is_dynamo(speaker):
+        return _dynamo_text(clean(str(speaker)))
     outer = chain[-2] if len(chain) > 1 else None
     if outer is not None and _is_cute(outer) and not isinstance(speaker, NameError):
         return f"{clean(str(outer.message))}: {clean(str(speaker))}"
@@ -127,6 +140,13 @@ def _verifier_text(text: str) -> str:
     line = line.removeprefix("error: ")
     said = line.partition("): ")[2] or line.removeprefix("unknown: ")
     return clean(said.replace(" S ptr ", " source pointer ").replace(" D ptr ", " target pointer "))
+
+
+def _dynamo_text(text: str) -> str:
+    """torch.compile's headline and explanation, without its hints and the stack it appends."""
+    headline, _, rest = text.partition(" Explanation: ")
+    explanation = rest.partition(" Hint: ")[0].partition(" Developer debug context: ")[0]
+    return f"{headline}: {explanation}" if explanation else headline.partition(" from user code")[0]
 
 
 def clean(text: str) -> str:
@@ -161,6 +181,8 @@ def _place_of(exception: BaseException, source: str, filename: str) -> _Place | 
             return _Place(line, -1 if column is None else column, -1 if end is None else end)
     if type(exception).__name__ == "MLIRError":
         return _verifier_place(str(exception), filename)
+    if _is_dynamo(exception):
+        return _dynamo_place(str(exception), filename) or _traceback_place(exception, filename)
     node = getattr(exception, "node", None)
     if _is_triton(exception) and node is not None:
         return _kernel_place(exception.src, node, source)
@@ -174,6 +196,13 @@ def _verifier_place(text: str, filename: str) -> _Place | None:
     if not found or not all(number.isdigit() for number in numbers):
         return None
     return _Place(int(numbers[0]), int(numbers[1]))
+
+
+def _dynamo_place(text: str, filename: str) -> _Place | None:
+    """torch.compile appends the stack of the code that it was reading to its text."""
+    _, found, rest = text.rpartition(f'File "{filename}", line ')
+    number = rest.partition(",")[0]
+    return _Place(int(number)) if found and number.isdigit() else None
 
 
 def _kernel_place(kernel: str | None, node: ast.AST, source: str) -> _Place | None:

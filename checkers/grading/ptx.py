@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 _TYPE_BITS = {"b128": 128, "e4m3x2": 16, "e5m2x2": 16, "f16x2": 32, "bf16x2": 32, "pred": 1}
 _TYPE_BITS |= {f"{kind}{bits}": bits for kind in "busf" for bits in (8, 16, 32, 64)}
@@ -110,6 +111,7 @@ class Module:
         return found[0]
 
 
+@lru_cache(maxsize=64)  # every rule reads the same few texts again
 def parse(text: str) -> Module:
     """Reads a PTX text. Text that isn't PTX gives a module without kernels."""
     return _Reader(text).module()

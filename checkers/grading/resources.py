@@ -118,9 +118,9 @@ def check_resources(
         problems.append(Problem("registers", says))
     if usage.spill_loads or usage.spill_stores:
         says = (
-            f"registers spill to local memory: {usage.spill_stores} stores and "
+            f"values spill from registers to local memory: {usage.spill_stores} stores and "
             f"{usage.spill_loads} loads, {usage.stack} bytes a thread ({where}). Give each thread "
-            "fewer values, or use more threads"
+            "fewer values, and index register tensors with compile-time numbers only"
         )
         problems.append(Problem("spills", says))
     if usage.shared_bytes > limits.shared_bytes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib.util
 import subprocess
 import tempfile
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from checkers.grading.ptx import Instruction, Place, split_operands
@@ -66,6 +66,7 @@ def run_tool(name: str, options: tuple[str, ...], cubin: bytes) -> str:
     return done.stdout
 
 
+@lru_cache(maxsize=64)  # every rule reads the same few cubins again
 def disassemble(cubin: bytes) -> dict[str, tuple[Instruction, ...]]:
     """Kernel name -> its instructions, for every kernel of a cubin. Raises ToolError."""
     return parse(run_tool("nvdisasm", ("-c", "-gi"), cubin))
