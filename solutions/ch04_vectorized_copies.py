@@ -177,7 +177,7 @@ def vector_copy(x: torch.Tensor) -> torch.Tensor:
 
 # %% exercise ch04.ragged_copy
 THREAD_ROWS, THREAD_COLUMNS = THREADS // 32, 32  # one warp along a row: neighbours coalesce
-TILE_ROWS = THREAD_ROWS * VECTORS
+TILE_ROWS = THREAD_ROWS  # one row a thread: a second was slower on long rows (docs/notes/ch04.md)
 TILE_ROW_BYTES = THREAD_COLUMNS * VECTOR_BITS // 8
 
 
