@@ -199,7 +199,7 @@ RAGGED: tuple[Mistake, ...] = (
         replace=(
             (
                 "cute.make_rmem_tensor((1, tXgX.shape[1], tXgX.shape[2]), cutlass.Boolean)",
-                "cute.make_rmem_tensor((1, 1, tXgX.shape[2]), cutlass.Boolean)",
+                "cute.make_rmem_tensor(tXgX.shape, cutlass.Boolean)",
             ),
         ),
     ),
