@@ -1,7 +1,7 @@
-"""Softmax over rows in Triton, in four steps: a row a program, rows a program, blocks of a row, tuned.
+"""Softmax over rows in Triton: a row a program, several rows a program, a row in blocks, tuned.
 
-Read top to bottom. Every kernel reads x and writes y, both (M, N) with contiguous rows, and does its
-arithmetic in float32. The names: ``cols`` are the columns that this program's lanes hold, ``inside``
+Read top to bottom. Every kernel reads x and writes y, both (M, N) with contiguous rows, and does
+its arithmetic in float32. Names: ``cols`` are the columns that this program's lanes hold, ``inside``
 says which of them exist, ``m`` is a row's maximum, ``d`` its denominator, the sum of exp(x - m).
 """
 
@@ -50,15 +50,16 @@ def row_softmax_kernel(x_ptr, y_ptr, N, x_stride, y_stride, BLOCK: tl.constexpr)
     """One program, one row: BLOCK lanes, of which the first N have a column."""
     cols = tl.arange(0, BLOCK)
     inside = cols < N
-    ### BEGIN SOLUTION where this program's row begins in x and in y, in 64 bits (3 lines)
+    ### BEGIN SOLUTION x_row, y_row: where this program's row begins, in 64 bits (3 lines)
     row = tl.program_id(0).to(tl.int64)
     x_row = x_ptr + row * x_stride
     y_row = y_ptr + row * y_stride
     ### END SOLUTION
-    ### BEGIN SOLUTION x: the row, as float32; a lane without a column must not win the maximum (1 line)
+    # A lane without a column must not win the maximum, nor add to the sum.
+    ### BEGIN SOLUTION x: the row, as float32 (1 line)
     x = tl.load(x_row + cols, mask=inside, other=-float("inf")).to(tl.float32)
     ### END SOLUTION
-    ### BEGIN SOLUTION y: the softmax of x, with one division for the whole row (2 or 3 lines)
+    ### BEGIN SOLUTION y: the softmax of x, with a single division (2 or 3 lines)
     e = tl.exp(x - tl.max(x, axis=0))
     y = e * (1.0 / tl.sum(e, axis=0))
     ### END SOLUTION
@@ -78,7 +79,7 @@ def row_softmax(x: torch.Tensor) -> torch.Tensor:
         return y
     BLOCK = triton.next_power_of_2(N)
     num_warps = min(max(BLOCK // 512, 1), 32)  # 16 elements a thread
-    ### BEGIN SOLUTION launch the kernel, one program a row, with num_warps=num_warps (1 or 2 lines)
+    ### BEGIN SOLUTION launch one program a row, with num_warps=num_warps (2 lines)
     strides = x.stride(0), y.stride(0)
     row_softmax_kernel[(M,)](x, y, N, *strides, BLOCK=BLOCK, num_warps=num_warps)
     ### END SOLUTION
@@ -92,11 +93,12 @@ def short_rows_kernel(
 ):
     """One program, ROWS rows: a block of (ROWS, BLOCK) lanes."""
     cols = tl.arange(0, BLOCK)[None, :]
-    ### BEGIN SOLUTION rows: this program's row numbers, (ROWS, 1), 64 bits; inside: which lanes have an element (2 lines)
+    # rows: the numbers of this program's rows, (ROWS, 1), in 64 bits. inside: (ROWS, BLOCK) bool.
+    ### BEGIN SOLUTION rows, and inside: which lanes have an element (2 lines)
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
     inside = (rows < M) & (cols < N)
     ### END SOLUTION
-    ### BEGIN SOLUTION x: the rows, as float32; y: the softmax of each (3 or 4 lines)
+    ### BEGIN SOLUTION x: the rows, as float32; y: the softmax of each (3 lines)
     x = tl.load(x_ptr + rows * x_stride + cols, mask=inside, other=-float("inf")).to(tl.float32)
     e = tl.exp(x - tl.max(x, axis=1, keep_dims=True))
     y = e * (1.0 / tl.sum(e, axis=1, keep_dims=True))
@@ -141,28 +143,29 @@ def long_rows_kernel(x_ptr, y_ptr, N, x_stride, y_stride, BLOCK: tl.constexpr):
         x = tl.load(
             x_row + cols, mask=cols < N, other=-float("inf"), eviction_policy="evict_last"
         ).to(tl.float32)
-        ### BEGIN SOLUTION bring m and d up to date with this block, even when all of it is -inf (4 lines)
+        # Also right while all that was seen is -inf: -inf - -inf would be NaN.
+        ### BEGIN SOLUTION bring m and d up to date with this block (4 lines)
         m_new = tl.maximum(m, tl.max(x, axis=0))
-        origin = tl.where(m_new == -float("inf"), 0.0, m_new)  # -inf - -inf would be NaN
+        origin = tl.where(m_new == -float("inf"), 0.0, m_new)
         d = d * tl.exp(m - origin) + tl.sum(tl.exp(x - origin), axis=0)
         m = m_new
         ### END SOLUTION
     scale = 1.0 / d
     last = (tl.cdiv(N, BLOCK) - 1) * BLOCK  # first column of the last block, which L2 still has
     for step in range(0, N, BLOCK):
-        ### BEGIN SOLUTION cols: the columns of this block, going backwards from the last (1 line)
+        ### BEGIN SOLUTION cols: this block's columns, backwards from last (1 line)
         cols = last - step + lanes
         ### END SOLUTION
         inside = cols < N
         x = tl.load(x_row + cols, mask=inside, other=0.0, eviction_policy="evict_first")
-        ### BEGIN SOLUTION y: the softmax of this block, from x, m and scale, in float32 (1 line)
+        ### BEGIN SOLUTION y: softmax of this block, from x, m, scale (1 line)
         y = tl.exp(x.to(tl.float32) - m) * scale
         ### END SOLUTION
         tl.store(y_row + cols, y, mask=inside, eviction_policy="evict_first")
 
 
 def long_rows_softmax(x: torch.Tensor) -> torch.Tensor:
-    """Softmax over the last dimension, a row in blocks: online softmax (Milakov and Gimelshein, 2018).
+    """Softmax over the last dimension, a row in blocks: online softmax (arXiv 1805.02867).
 
     x: (M, N) float32, float16 or bfloat16 on a CUDA device, rows contiguous, N <= 262144.
     Returns (M, N) in x's dtype. Reads x twice and writes y once: 3*M*N*itemsize bytes, less what
@@ -180,7 +183,9 @@ def long_rows_softmax(x: torch.Tensor) -> torch.Tensor:
 
 
 # %% exercise ch02.autotune
-### BEGIN SOLUTION SHORT_CONFIGS: 4 to 8 triton.Config({"ELEMENTS": elements of a program}, num_warps=...), 16 or 32 elements a thread; SHORT_KEY: a list of the names of the kernel's arguments that the choice depends on
+# 4 to 8 triton.Config({"ELEMENTS": lanes of a program}, num_warps=...), ELEMENTS from 1024 to 8192,
+# 16 or 32 of them a thread; and a list of the kernel's arguments that the choice depends on.
+### BEGIN SOLUTION SHORT_CONFIGS and SHORT_KEY (6 lines)
 SHORT_CONFIGS = [
     triton.Config({"ELEMENTS": elements}, num_warps=elements // (32 * per_thread))
     for elements in (1024, 2048, 4096, 8192)
@@ -227,7 +232,8 @@ def tuned_short_kernel(
     ### END SOLUTION
 
 
-### BEGIN SOLUTION LONG_CONFIGS: 2 or 3 triton.Config({"BLOCK": ...}, num_warps=...), 16 or 32 elements a thread; LONG_KEY
+# 2 or 3 triton.Config({"BLOCK": lanes of a program}, num_warps=...), maxnreg if you like.
+### BEGIN SOLUTION LONG_CONFIGS and LONG_KEY (6 lines)
 LONG_CONFIGS = [
     triton.Config({"BLOCK": 4096}, num_warps=8),
     triton.Config({"BLOCK": 8192}, num_warps=8, maxnreg=48),  # 5 programs an SM
@@ -293,7 +299,8 @@ def tuned_softmax(x: torch.Tensor) -> torch.Tensor:
     strides = x.stride(0), y.stride(0)
     LENGTH = triton.next_power_of_2(N)
     MANY = x.numel() >= 2**24  # enough to fill a GPU: what is timed with less is noise
-    ### BEGIN SOLUTION launch the kernel that N asks for; grid may be a function of the configuration: lambda meta: (...,) (5 lines)
+    # A grid may depend on the configuration: lambda meta: (..., ) gets its constants by name.
+    ### BEGIN SOLUTION launch the kernel that N asks for (5 lines)
     if N <= 8192:
         grid = lambda meta: (triton.cdiv(M, meta["ELEMENTS"] // LENGTH),)  # noqa: E731
         tuned_short_kernel[grid](x, y, M, N, *strides, BLOCK=LENGTH, MANY=MANY)
