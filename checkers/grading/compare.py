@@ -77,17 +77,10 @@ def compare(
     if got.numel() == 0:
         return Comparison(0, 0, None, (), 0.0, bound, 0.0, 0.0)
 
-    flat = got.ndim == 0
-    if flat:
-        got, expected = got.reshape(1), expected.reshape(1)
-    scale = None if exact else scale_of(expected, tolerance)
+    shape = got.shape
+    got, expected = (tensor.reshape(shape or (1,)) for tensor in (got, expected))
     wrong_mask, wrong, worst_error, worst_index = None, 0, -1.0, (0,) * got.ndim
-    for window in windows(got.shape):
-        mine, theirs = got[window], expected[window].to(got.device)
-        if exact:
-            error = _exact_error(mine, theirs)
-        else:
-            error = _relative_error(mine, theirs, scale[_clipped(window, scale)].to(got.device))
+    for window, error in _errors(got, expected, None if exact else tolerance):
         wrong_here = error > bound
         count = int(wrong_here.count_nonzero())
         if count:
@@ -98,20 +91,37 @@ def compare(
         largest = int(error.argmax())
         if float(error.flatten()[largest]) > worst_error:
             worst_error = float(error.flatten()[largest])
-            place = torch.unravel_index(torch.tensor(largest), error.shape)
-            worst_index = tuple(
-                int(index) + (part.start or 0) for index, part in zip(place, window, strict=True)
-            )
+            worst_index = _place_of(largest, error.shape, window)
     return Comparison(
         wrong=wrong,
         total=got.numel(),
-        wrong_mask=wrong_mask.reshape(()) if flat and wrong_mask is not None else wrong_mask,
-        worst_index=() if flat else worst_index,
+        wrong_mask=None if wrong_mask is None else wrong_mask.reshape(shape),
+        worst_index=worst_index if shape else (),
         worst_error=worst_error,
         bound=bound,
         got=got[worst_index].item(),
         expected=expected[worst_index].item(),
     )
+
+
+def _errors(
+    got: torch.Tensor, expected: torch.Tensor, tolerance: Tolerance | None
+) -> Iterator[tuple[tuple[slice, ...], torch.Tensor]]:
+    """The errors of one window of elements after the other; tolerance None: bit for bit."""
+    scale = None if tolerance is None else scale_of(expected, tolerance)
+    for window in windows(got.shape):
+        mine, theirs = got[window], expected[window].to(got.device)
+        if scale is None:
+            yield window, _exact_error(mine, theirs)
+        else:
+            here = scale[_clipped(window, scale)].to(got.device)
+            yield window, _relative_error(mine, theirs, here)
+
+
+def _place_of(position: int, shape: torch.Size, window: tuple[slice, ...]) -> tuple[int, ...]:
+    """The index in the whole tensor of a position in a flattened window."""
+    inside = torch.unravel_index(torch.tensor(position), shape)
+    return tuple(int(index) + (part.start or 0) for index, part in zip(inside, window, strict=True))
 
 
 def scale_of(expected: torch.Tensor, tolerance: Tolerance) -> torch.Tensor:

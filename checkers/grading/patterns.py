@@ -21,10 +21,11 @@ import torch
 
 from checkers.grading.poison import poisoned
 
-# Rows looked at closely, where looking at all would take long: the first wrong ones.
+# Rows and columns looked at closely, where looking at all would take long: the first wrong rows.
 SAMPLE_ROWS = 16
+SAMPLE_COLUMNS = 1024
 # Rows that may hold the answer meant for another row.
-CANDIDATE_ROWS = 1024
+CANDIDATE_ROWS = 512
 # Longest shift looked for.
 LONGEST_SHIFT = 32
 # Share of the elements that must be wrong to be called "everything": a wrong answer may be right
@@ -99,6 +100,7 @@ def _dense(wrong: torch.Tensor) -> bool:
 
 def _is_periodic(wrong: torch.Tensor) -> bool:
     """The wrong ones come back every k, at least three times, and not all are wrong."""
+    wrong = wrong[: 16 * SAMPLE_COLUMNS]
     length = len(wrong)
     if bool(wrong.all()) or int(wrong.count_nonzero()) < 3:
         return False
@@ -143,9 +145,10 @@ def _not_numbers(
 
 
 def _factors(got: torch.Tensor, expected: torch.Tensor) -> set[str]:
-    """got = factor * expected, over a sample of rows spread over the answer."""
-    step = max(1, len(got) // SAMPLE_ROWS)
-    mine, theirs = got[::step].double(), expected[::step].double().to(got.device)
+    """got = factor * expected, over a sample of rows and columns spread over the answer."""
+    steps = (max(1, len(got) // SAMPLE_ROWS), max(1, got.shape[1] // SAMPLE_COLUMNS))
+    mine, theirs = (tensor[:: steps[0], :: steps[1]].double() for tensor in (got, expected))
+    theirs = theirs.to(got.device)
     usable = mine.isfinite() & theirs.isfinite() & (theirs.abs() > 1e-3 * _size(theirs))
     usable &= usable.sum(dim=1, keepdim=True) >= min(3, mine.shape[1])  # one place proves nothing
     if int(usable.count_nonzero()) < 4:
@@ -190,11 +193,11 @@ def _whose(
         found.add("input_returned")
     if previous is not None and _same_tensor(whole, previous):
         found.add("previous_call")
-    mine, theirs = _sample(wrong, got, expected)
+    mine, theirs = (rows[:, :SAMPLE_COLUMNS] for rows in _sample(wrong, got, expected))
     if got.shape[0] > 1 and got.shape[1] > 1:
         if _is_transposed(got, expected):
             found.add("transposed")
-        if _is_row_of_another(mine, theirs, expected):
+        if _is_row_of_another(mine, theirs, expected[:CANDIDATE_ROWS]):
             found.add("row_of_another")
     if _is_shifted(mine, theirs):
         found.add("shifted")
@@ -231,15 +234,15 @@ def _close(a: torch.Tensor, b: torch.Tensor, dim: int | None = None) -> torch.Te
 
 
 def _is_transposed(got: torch.Tensor, expected: torch.Tensor) -> bool:
-    if got.numel() > 2**24:
+    if got.numel() > 2**22:
         return False
     turned = expected.mT.reshape(got.shape).to(got.device)
     return bool(_close(got, turned)) and not bool(_close(expected.to(got.device), turned))
 
 
-def _is_row_of_another(mine: torch.Tensor, theirs: torch.Tensor, expected: torch.Tensor) -> bool:
+def _is_row_of_another(mine: torch.Tensor, theirs: torch.Tensor, candidates: torch.Tensor) -> bool:
     """Every wrong row looked at is the oracle's for some other row."""
-    others = expected[:CANDIDATE_ROWS].to(mine.device)
+    others = candidates[:, :SAMPLE_COLUMNS].to(mine.device, torch.float64)
     if bool(_close(others, others[:1])):
         return False
     return all(

@@ -215,10 +215,12 @@ def find_trespasses(exercise: Exercise, tree: ast.Module) -> list[Trespass]:
         (name, "this exercise asks you to write what it does yourself")
         for name in exercise.forbidden
     )
+    mentions = syntax.mentions(tree)
     found = [
-        Trespass(node.lineno, node.col_offset, name, why)
+        Trespass(mention.node.lineno, mention.node.col_offset, name, why)
         for name, why in own + FORBIDDEN_EVERYWHERE
-        for node in syntax.uses(tree, name)
+        for mention in mentions
+        if mention.is_of(name)
     ]
     return found + _star_imports(tree, own) + _environment_writes(tree) + _patches(tree)
 

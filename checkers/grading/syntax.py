@@ -103,34 +103,44 @@ def full_name(name: str) -> str:
     return USUAL_NAMES.get(root, root) + dot + rest
 
 
-def names_thing(node: ast.AST, name: str, names: Mapping[str, str]) -> bool:
-    """Whether an expression spells ``name``, a member of it, or, for ".name", such a method."""
-    spelled = dotted(node, names)
-    if name.startswith("."):
-        attribute = node.attr if isinstance(node, ast.Attribute) else _constant_getattr(node)
-        on_object = spelled is None or spelled.startswith("torch.Tensor.")
-        return on_object and attribute == name[1:]
-    wanted = full_name(name)
-    return spelled is not None and (spelled == wanted or spelled.startswith(wanted + "."))
+@dataclass(frozen=True)
+class Mention:
+    """A place that spells a name: the full names it stands for (several for an import; none for
+    an attribute of some object), and the attribute's own name."""
+
+    node: ast.expr | ast.stmt
+    spelled: tuple[str, ...]
+    attribute: str = ""
+
+    def is_of(self, name: str) -> bool:
+        """Whether it spells ``name`` or a member of it, or, for ".name", such a method."""
+        if name.startswith("."):
+            on_object = not self.spelled or self.spelled[0].startswith("torch.Tensor.")
+            return on_object and self.attribute == name[1:]
+        wanted = full_name(name)
+        return any(full == wanted or full.startswith(wanted + ".") for full in self.spelled)
+
+
+def mentions(tree: ast.AST) -> list[Mention]:
+    """Every place that spells a name, in the order of the source: names, attributes, getattr with
+    a constant, and imports."""
+    names = aliases(tree)
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            found.append(Mention(node, tuple(imported(node))))
+        elif isinstance(node, (ast.Name, ast.Attribute, ast.Call)):
+            attribute = node.attr if isinstance(node, ast.Attribute) else _constant_getattr(node)
+            full = dotted(node, names)
+            if full or attribute:
+                found.append(Mention(node, (full,) if full else (), attribute))
+    return sorted(found, key=lambda mention: (mention.node.lineno, mention.node.col_offset))
 
 
 def uses(tree: ast.AST, name: str) -> list[ast.AST]:
     """Every place that spells ``name``, called or not, in the order of the source. An import of
     it counts as well."""
-    names, wanted = aliases(tree), full_name(name)
-    found = [
-        node
-        for node in ast.walk(tree)
-        if (
-            isinstance(node, (ast.Attribute, ast.Name, ast.Call)) and names_thing(node, name, names)
-        )
-        or any(_within(module, wanted) for module in imported(node))
-    ]
-    return sorted(found, key=lambda node: (node.lineno, node.col_offset))
-
-
-def _within(module: str, name: str) -> bool:
-    return module == name or module.startswith(name + ".")
+    return [mention.node for mention in mentions(tree) if mention.is_of(name)]
 
 
 def imported(node: ast.AST) -> list[str]:
@@ -147,13 +157,14 @@ def imported(node: ast.AST) -> list[str]:
 
 def calls(tree: ast.AST, name: str) -> list[ast.Call]:
     """All calls of exactly ``name`` ("tl.load", "torch.softmax", ".softmax", "range")."""
+    if name.startswith("."):
+        named = {id(node) for node in uses(tree, name)}
+        return [n for n in ast.walk(tree) if isinstance(n, ast.Call) and id(n.func) in named]
     names, wanted = aliases(tree), full_name(name)
 
     def is_call_of(node: ast.AST) -> bool:
         if not isinstance(node, ast.Call):
             return False
-        if name.startswith("."):
-            return names_thing(node.func, name, names)
         if isinstance(node.func, ast.Name) and node.func.id not in names:
             return node.func.id == name
         return dotted(node.func, names) == wanted
