@@ -1,7 +1,7 @@
 """Softmax over rows in Triton: a row a program, several rows a program, a row in blocks, tuned.
 
 Read top to bottom. Every kernel reads x and writes y, both (M, N) with contiguous rows, and does
-its arithmetic in float32. Names: ``cols`` are the columns that this program's lanes hold, ``inside``
+its arithmetic in float32. ``cols`` are the columns that this program's lanes hold, ``inside``
 says which of them exist, ``m`` is a row's maximum, ``d`` its denominator, the sum of exp(x - m).
 """
 
