@@ -1,5 +1,5 @@
 """Chapter 2: softmax in Triton. What its kernels are given is in ``checkers/softmax_rows.py``, what
-wrong kernels look like in ``checkers/softmax_mistakes.py``."""
+wrong kernels look like in ``checkers/softmax_mistakes.py`` and ``softmax_tuning_mistakes.py``."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import torch
 
 from checkers import softmax_mistakes as wrong
 from checkers import softmax_rows as given
+from checkers import softmax_tuning_mistakes as mistuned
 from checkers.exercise import (
     Bench,
     Case,
@@ -251,8 +252,8 @@ AUTOTUNE = Exercise(
         "chosen configuration.",
         'grid = lambda meta: (triton.cdiv(M, meta["ELEMENTS"] // LENGTH),)',
     ),
-    diagnoses=wrong.TUNING_DIAGNOSES,
-    mistakes=wrong.AUTOTUNE,
+    diagnoses=mistuned.TUNING_DIAGNOSES,
+    mistakes=mistuned.AUTOTUNE,
 )
 
 EXERCISES = (ROW_SOFTMAX, SHORT_ROWS, LONG_ROWS, AUTOTUNE)
