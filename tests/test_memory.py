@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 
-from checkers.grading.memory import Watch, guarded, guarded_copy
+from checkers.grading.memory import SHOWS, Watch, guarded, guarded_copy
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int32, torch.bool])
 def test_a_write_outside_is_seen_on_the_side_where_it_was(dtype):
     for offset, side in ((-1, "before"), (12, "after")):
-        kept = guarded((3, 4), (4, 1), dtype, "cpu")
+        kept = guarded((3, 4), (4, 1), dtype, "cpu", SHOWS)
         assert kept.torn() is None
         start = kept.tensor.storage_offset()
         whole = torch.as_strided(kept.tensor, (12 + 2 * start,), (1,), 0)
@@ -28,7 +28,16 @@ def test_a_copy_keeps_sizes_strides_and_alignment():
 
 
 def test_an_empty_tensor_has_guards_too():
-    assert guarded((0, 7), (7, 1), torch.float32, "cpu").torn() is None
+    assert guarded((0, 7), (7, 1), torch.float32, "cpu", SHOWS).torn() is None
+
+
+def test_a_nan_stored_past_an_output_shows_and_a_load_before_an_input_spoils():
+    with Watch() as watch:
+        torch.empty(4)
+    (fresh,) = watch.fresh
+    fresh.after[0] = float("nan")
+    assert fresh.torn() == "after"
+    assert bool(guarded_copy(torch.ones(4), "cpu").before.isnan().all())
 
 
 def test_fresh_tensors_are_full_of_nan():

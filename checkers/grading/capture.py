@@ -215,10 +215,15 @@ def from_cute(compiled: Any, target: str, launches: list[dict[str, Any]]) -> lis
             threads=_static_product(launch.get("block")),
             shared_bytes=launch["smem"] if isinstance(launch.get("smem"), int) else 0,
             cluster=_static_shape(launch.get("cluster")),
-            metadata={},
+            grid=_static_shape(launch["grid"]) if _is_static(launch.get("grid")) else None,
         )
         for launch in launches
     ]
+
+
+def _is_static(shape: Any) -> bool:
+    sizes = shape if isinstance(shape, tuple | list) else (shape,)
+    return all(isinstance(size, int) for size in sizes)
 
 
 def _static_shape(shape: Any) -> tuple[int, int, int]:

@@ -65,10 +65,19 @@ class Grader:
     def __init__(self, course: Course, limits: Limits = Limits()) -> None:
         self.course = course
         self.limits = limits
-        quiet = {"TRITON_DEFAULT_FP_FUSION": "1"}  # Triton's default to 3.9, without its warning
-        self._compiling = Worker({**quiet, "TRITON_INTERPRET": "0", "CUDA_VISIBLE_DEVICES": ""})
-        self._on_cuda = Worker({**quiet, "TRITON_INTERPRET": "0"})
-        self._on_cpu = Worker({**quiet, "TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""})
+        # Triton's default to 3.9, without its warning.
+        cuda = {"TRITON_DEFAULT_FP_FUSION": "1", "TRITON_INTERPRET": "0"}
+        # Small tensors: threads cost more than they bring. NumPy would warn of every masked lane
+        # of Triton's interpreter.
+        cpu = {
+            **cuda,
+            "CUDA_VISIBLE_DEVICES": "",
+            "OMP_NUM_THREADS": "1",
+            "PYTHONWARNINGS": "ignore::RuntimeWarning",
+        }
+        self._compiling = Worker(cpu)
+        self._on_cuda = Worker(cuda)
+        self._on_cpu = Worker({**cpu, "TRITON_INTERPRET": "1"})
 
     def __enter__(self) -> Grader:
         return self
@@ -186,7 +195,7 @@ def preload(exercise: Exercise, job: Mapping[str, Any]) -> tuple[str, ...]:
     inductor = ("torch._dynamo", "torch._inductor.compile_fx") if job["device"] == "cpu" else ()
     wanted = {
         Rung.TORCH: inductor,
-        Rung.TRITON: ("triton",),
+        Rung.TRITON: ("triton", *inductor[:1]),  # Triton's caller asks for torch._dynamo
         Rung.CUTE: ("cutlass", "cutlass.cute"),
         Rung.PYTHON: (),
     }[exercise.rung]

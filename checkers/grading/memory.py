@@ -15,8 +15,11 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from checkers.grading.poison import poison_
+
 GUARD_BYTES = 1 << 16
-POISON_INT = 0x7B  # every byte of a poisoned integer
+GUARD_INTEGER = 0x7B
+SPOILS, SHOWS = float("nan"), 27008.0  # marks of guard zones, around inputs and around outputs
 
 # Operators that allocate, view, or only look at a tensor's description.
 FREE_OPS = frozenset(
@@ -30,14 +33,19 @@ FREE_OPS = frozenset(
 )
 
 
-def poison(tensor: torch.Tensor) -> None:
-    """Fills a tensor with NaN, or with a pattern where its dtype has no NaN, in place."""
-    if tensor.is_floating_point() or tensor.is_complex():
-        tensor.fill_(float("nan"))
-    elif tensor.dtype == torch.bool:
-        tensor.fill_(True)
+def fill_guard(zone: torch.Tensor, mark: float) -> None:
+    """Fills a guard zone, in place: floats with ``mark``, a dtype without NaN with a rare number.
+
+    Around inputs the mark is NaN: a load from there spoils the answer (it is not the NaN of
+    ``poison``, so that it is told from never writing). Around outputs it is a number: a NaN that
+    is stored there must leave a trace.
+    """
+    if zone.is_floating_point() or zone.is_complex():
+        zone.fill_(mark)
+    elif zone.dtype == torch.bool:
+        zone.fill_(True)
     else:
-        tensor.view(torch.uint8).fill_(POISON_INT) if tensor.numel() else None
+        zone.fill_(GUARD_INTEGER)
 
 
 @dataclass
@@ -47,6 +55,7 @@ class Guarded:
     tensor: torch.Tensor
     before: torch.Tensor
     after: torch.Tensor
+    mark: float
 
     def torn(self) -> str | None:
         """Where a guard zone was written: "before", "after", or None."""
@@ -55,26 +64,26 @@ class Guarded:
                 return name
         return None
 
-    @staticmethod
-    def _pattern(zone: torch.Tensor) -> torch.Tensor:
+    def _pattern(self, zone: torch.Tensor) -> torch.Tensor:
         fresh = torch.empty(1, dtype=zone.dtype, device=zone.device)
-        poison(fresh)
+        fill_guard(fresh, self.mark)
         return fresh.expand(zone.numel()).contiguous().view(torch.uint8)
 
 
-def guarded(size: Any, stride: Any, dtype: torch.dtype, device: Any) -> Guarded:
-    """A poisoned tensor of that geometry, between guard zones of GUARD_BYTES."""
+def guarded(size: Any, stride: Any, dtype: torch.dtype, device: Any, mark: float) -> Guarded:
+    """A tensor of that geometry, full of poison, between guard zones of GUARD_BYTES."""
     span = 0 if 0 in size else 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
     guard = GUARD_BYTES // dtype.itemsize
     buffer = torch.empty(span + 2 * guard, dtype=dtype, device=device)
-    poison(buffer)
+    fill_guard(buffer, mark)
+    poison_(buffer[guard : guard + span])
     tensor = buffer.as_strided(size, stride, guard)
-    return Guarded(tensor, buffer[:guard], buffer[guard + span :])
+    return Guarded(tensor, buffer[:guard], buffer[guard + span :], mark)
 
 
 def guarded_copy(tensor: torch.Tensor, device: Any) -> Guarded:
     """A copy of ``tensor`` on ``device``, same sizes and strides, between guard zones."""
-    kept = guarded(tuple(tensor.shape), tuple(tensor.stride()), tensor.dtype, device)
+    kept = guarded(tensor.shape, tensor.stride(), tensor.dtype, device, SPOILS)
     kept.tensor.copy_(tensor)
     if tensor.requires_grad:
         kept.tensor.requires_grad_()
@@ -106,7 +115,7 @@ class Watch(TorchDispatchMode):
         if name not in FREE_OPS and name not in self.allowed and name not in self.used:
             self.used.append(name)
         if "empty" in name and isinstance(result, torch.Tensor):
-            kept = guarded(tuple(result.shape), tuple(result.stride()), result.dtype, result.device)
+            kept = guarded(result.shape, result.stride(), result.dtype, result.device, SHOWS)
             self.fresh.append(kept)
             return kept.tensor
         return result

@@ -24,14 +24,6 @@ _BITS: dict[torch.dtype, int] = {
     torch.uint8: 0x7B,
 }
 
-# What ``tensor.fill_(nan)`` writes: taken for poison too.
-_PLAIN_NAN: dict[torch.dtype, int] = {
-    torch.float64: 0x7FF8_0000_0000_0000,
-    torch.float32: 0x7FC0_0000,
-    torch.float16: 0x7E00,
-    torch.bfloat16: 0x7FC0,
-}
-
 
 def poison_(tensor: torch.Tensor) -> torch.Tensor:
     """Fills a tensor with poison, in place; one whose dtype has none (bool, complex) with NaN
@@ -51,5 +43,4 @@ def poisoned(tensor: torch.Tensor) -> torch.Tensor:
     if bits is None:
         return torch.zeros(tensor.shape, dtype=torch.bool, device=tensor.device)
     found = tensor.detach().view(_INTEGER_OF_SIZE[tensor.element_size()])
-    plain = _PLAIN_NAN.get(tensor.dtype, bits)
-    return (found == bits) | (found == plain)
+    return found == bits

@@ -135,6 +135,7 @@ def run_stage(
     cases = [case for case in exercise.cases if place.device == "cuda" or not case.needs_gpu]
     wrong_cases: list[tuple[Case, Wrong]] = []
     passed: list[str] = []
+    too_large: list[str] = []
     worst = 0.0
     for case in cases:
         if wrong_cases and case.needs_gpu:
@@ -146,20 +147,31 @@ def run_stage(
             passed.append(case.name)
         except Wrong as wrong:
             wrong_cases.append((case, wrong))
+        except torch.OutOfMemoryError:
+            if not case.needs_gpu:
+                raise
+            too_large.append(case.name)
         except AnswerRaised as raised:
             error = raised.__cause__
             assert error is not None
+            if case.needs_gpu and isinstance(error, torch.OutOfMemoryError):
+                too_large.append(case.name)
+                continue
             finding = errors.explain(error, text, str(path), first_line)
             wrong_cases.append((case, Wrong(finding, errors.error_text(error))))
             if place.device == "cuda":
                 break  # the context may be lost: what follows would tell of that only
     if not wrong_cases:
         measures = {
-            "cases": len(cases),
+            "cases": len(passed),
+            "too_large": too_large,
             "largest_error_over_bound": round(worst, 3),
             "where": place.kind,
         }
-        return Stage("run", Verdict.PASS, f"right on {len(cases)} cases", 0.0, measures), function
+        reason = f"right on {len(passed)} cases"
+        if too_large:
+            reason += f"; not enough free GPU memory for {', '.join(too_large)}"
+        return Stage("run", Verdict.PASS, reason, 0.0, measures), function
     case, wrong = wrong_cases[0]
     evidence = Evidence(
         "run",

@@ -112,13 +112,12 @@ def wrong_values(
     stale = next((p for p in previous if p.shape == got.shape), None)
     on_device = tuple(a.to(got.device) if isinstance(a, torch.Tensor) else a for a in arguments)
     patterns = find_patterns(got, expected, on_device, compared.wrong_mask, stale)
-    unwritten = torch.isnan(got) & ~torch.isnan(expected) if "unwritten" in patterns else None
     share = f"{compared.wrong} of {compared.total} elements"
     finding = Finding(
         f"Wrong on case {case.name}: {share} are off by more than "
         f"{compared.bound:.1e} of their scale.",
         element=str(compared),
-        picture=draw(compared.wrong_mask, got, unwritten),
+        picture=draw(compared.wrong_mask, got),
     )
     return Wrong(finding, "check:values", patterns)
 
