@@ -144,7 +144,7 @@ SHORT_ROWS = Exercise(
     ),
     speed=(given.timed(256), given.timed(512), given.timed(1024)),
     hints=(
-        "Program 3 takes 8 rows. Which? Write them with tl.arange, as a column of numbers.",
+        "Program 3 takes 8 rows. Which are they, written with tl.arange as a column of numbers?",
         "rows has the shape (ROWS, 1) and cols (1, BLOCK): every expression of both is a block of "
         "(ROWS, BLOCK). Reduce it along axis=1 and keep the axis, so that each row gets its own.",
         "e = tl.exp(x - tl.max(x, axis=1, keep_dims=True))",

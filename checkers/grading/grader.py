@@ -36,6 +36,14 @@ class Limits:
     compile: float = 60.0
     run: float = 60.0
     run_cuda: float = 240.0  # cases past 2^31 elements, and the timing
+    inductor: float = 180.0  # compile or run of torch.compile's rung: a cold cache and g++
+
+    def of(self, stage: str, exercise: Exercise, place: str) -> float:
+        """The limit of a stage ("compile" or "run") of an exercise at a place."""
+        if stage == "run" and place == "cuda":
+            return self.run_cuda
+        own = self.compile if stage == "compile" else self.run
+        return max(own, self.inductor) if exercise.rung is Rung.TORCH else own
 
 
 def cuda_available() -> bool:
@@ -157,13 +165,14 @@ class Grader:
         worker = self._compiling
         if exercise.rung is Rung.TORCH:  # what Inductor generates depends on the device
             worker = self._on_cuda if place == "cuda" else self._on_cpu
+        limit = self.limits.of("compile", exercise, place)
         ending = worker.run(
-            "checkers.grading.compile.main", dict(job), self.limits.compile, preload(exercise, job)
+            "checkers.grading.compile.main", dict(job), limit, preload(exercise, job)
         )
         found = reported(ending)
         nothing = stages.skipped("codegen", "there is no code to read until it compiles")
         if "compile" not in found:
-            stage = broken("compile", exercise, ending, self.limits.compile)
+            stage = broken("compile", exercise, ending, limit)
             return stages.with_output(stage, ending.printed), nothing
         compiled = stages.with_output(found["compile"], ending.printed)
         return compiled, stages.with_output(found.get("codegen", nothing), ending.printed)
@@ -173,7 +182,7 @@ class Grader:
         if place != "cuda" and exercise.rung is Rung.CUTE:
             return stages.skipped("run", NEEDS_DEVICE), stages.skipped("speed", NEEDS_DEVICE)
         worker = self._on_cuda if place == "cuda" else self._on_cpu
-        limit = self.limits.run_cuda if place == "cuda" else self.limits.run
+        limit = self.limits.of("run", exercise, place)
         ending = worker.run("checkers.grading.run.main", dict(job), limit, preload(exercise, job))
         found = reported(ending)
         if "run" not in found:
@@ -192,10 +201,10 @@ class Grader:
 def preload(exercise: Exercise, job: Mapping[str, Any]) -> tuple[str, ...]:
     """Libraries that a job needs imported before its child is forked."""
     # With a GPU in sight Inductor's import starts CUDA, which does not survive a fork.
-    inductor = ("torch._dynamo", "torch._inductor.compile_fx") if job["device"] == "cpu" else ()
+    cpu = job["device"] == "cpu"
     wanted = {
-        Rung.TORCH: inductor,
-        Rung.TRITON: ("triton", *inductor[:1]),  # Triton's caller asks for torch._dynamo
+        Rung.TORCH: ("checkers.grading.inductor_ready",) if cpu else (),
+        Rung.TRITON: ("triton", "torch._dynamo") if cpu else ("triton",),
         Rung.CUTE: ("cutlass", "cutlass.cute"),
         Rung.PYTHON: (),
     }[exercise.rung]

@@ -70,7 +70,7 @@ def real(value: Any) -> Any:
     if isinstance(value, PretendTensor):
         with torch._C.DisableTorchFunctionSubclass():
             return value.as_subclass(torch.Tensor)
-    if isinstance(value, tuple | list):
+    if type(value) in (tuple, list):
         return type(value)(real(item) for item in value)
     return value
 
@@ -79,7 +79,7 @@ def pretended(value: Any) -> Any:
     """``value`` with every tensor in it claiming to be on CUDA. Shares memory."""
     if isinstance(value, torch.Tensor) and not isinstance(value, PretendTensor):
         return value.as_subclass(PretendTensor)
-    if isinstance(value, tuple | list):
+    if type(value) in (tuple, list):
         return type(value)(pretended(item) for item in value)
     return value
 
