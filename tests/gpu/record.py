@@ -1,8 +1,9 @@
 """Runs tests/gpu and writes what happened to docs/data/gpu_tests_GPU.json.
 
-    python tests/gpu/record.py [--out FILE] [--add] [pytest options]
+    python tests/gpu/record.py [--out FILE] [--add] [--seconds N] [pytest options]
 
-With --add the rows of tests that don't run this time are kept, so that a long run can be split.
+With --add the rows of tests that don't run this time are kept, so that a long run can be split;
+with --seconds no test starts after that many seconds.
 
 Exits as pytest does. The rows are one a test: test, outcome, seconds, and the properties that the
 test recorded (a reference's speed ratios).
@@ -15,6 +16,7 @@ import importlib.util
 import json
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +32,17 @@ from checkers.machine import describe_machine  # noqa: E402
 class Recorder:
     """A pytest plugin that keeps one row a test."""
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float) -> None:
         self.rows: dict[str, dict[str, Any]] = {}
+        self.session: pytest.Session | None = None
+        self.deadline = time.monotonic() + seconds
+
+    def pytest_runtest_logfinish(self) -> None:
+        if time.monotonic() > self.deadline and self.session is not None:
+            self.session.shouldstop = "the time is up; run the rest with --add"
+
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        self.session = session
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         row = self.rows.setdefault(
@@ -56,8 +67,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--out", type=Path, default=None)
     parser.add_argument("--add", action="store_true")
+    parser.add_argument("--seconds", type=float, default=float("inf"))
     known, options = parser.parse_known_args()
-    recorder = Recorder()
+    recorder = Recorder(known.seconds)
     arguments = ["-q", f"--rootdir={ROOT}", str(ROOT / "tests" / "gpu"), *options]
     if importlib.util.find_spec("pytest_timeout") is None:
         # pyproject.toml sets a timeout, which pytest without that plugin refuses to read.
