@@ -12,7 +12,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import Enum, StrEnum
 from typing import Any
 
 import torch
@@ -305,7 +305,7 @@ class Bench:
     x_axis: str = "N"
 
 
-class Verdict(str, Enum):
+class Verdict(StrEnum):
     """Of a stage: pass, fail, skip, undecided. Of an exercise: pass, fail, not_attempted, undecided."""
 
     PASS = "pass"
