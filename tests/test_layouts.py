@@ -214,7 +214,7 @@ def test_a_swizzle_that_cute_turns_into_none_is_recognised() -> None:
     assert found is not None and found[0] == "plain_tile" and "8-way conflict" in found[1]
 
 
-@pytest.mark.parametrize("exercise", EXERCISES.values(), ids=str)
+@pytest.mark.parametrize("exercise", EXERCISES.values(), ids=lambda exercise: exercise.id)
 def test_every_misreading_has_a_diagnosis_of_its_own(exercise: Exercise) -> None:
     names = [invariant.name for invariant in exercise.invariants]
     assert len(set(names)) == len(names)
