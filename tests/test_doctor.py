@@ -207,7 +207,8 @@ def test_a_folder_without_a_course_is_named(healthy, tmp_path):
 def test_the_report_fits_80_columns_and_ends_with_what_to_fix(healthy):
     machine = with_version(healthy, torch=None)
     text = as_text(machine, examine(machine))
-    assert max(map(len, text.splitlines())) <= 80
+    shown = text.replace(str(machine.root), "/course")  # a path does not wrap
+    assert max(map(len, shown.splitlines())) <= 80
     assert "   → pip install -c .ci/constraints.txt -e ." in text
     assert text.endswith("To be fixed first: PyTorch.\n")
 

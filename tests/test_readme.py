@@ -128,7 +128,7 @@ def test_ci_runs_the_command_of_the_readme():
     extracted = subprocess.run(
         ["bash", "-c", f"copy={ROOT}; {extraction[1]}"], capture_output=True, text=True, check=True
     )
-    assert extracted.stdout.rstrip().endswith("&& pytest")
+    assert extracted.stdout.rstrip().endswith("&& pytest -n auto")
     assert extracted.stdout.rstrip() in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
