@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from checkers.softmax_tuning import Launch, TuningError, call_in_sequence, judge
+from checkers.chapters.parts.ch02_tuning import Launch, TuningError, call_in_sequence, judge
 
 TUNER = SimpleNamespace(configs=["one", "another"])
 OTHER = SimpleNamespace(configs=["one", "another"])

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from checkers.chapters import mistakes_ch00
+from checkers.chapters.parts import ch00_mistakes
 from checkers.exercise import Bench, Case, Exercise, Rung, Tolerance
 
 # --- bytes_moved -------------------------------------------------------------------------------
@@ -116,8 +116,8 @@ BYTES_MOVED = Exercise(
         "A name is an input of the whole chain if some step reads it and no step writes it.",
         "inputs = {name for step in steps for name in step.reads} - {step.writes for step in steps}",
     ),
-    diagnoses=mistakes_ch00.BYTES_MOVED_DIAGNOSES,
-    mistakes=mistakes_ch00.BYTES_MOVED_MISTAKES,
+    diagnoses=ch00_mistakes.BYTES_MOVED_DIAGNOSES,
+    mistakes=ch00_mistakes.BYTES_MOVED_MISTAKES,
 )
 
 # --- roofline_time -----------------------------------------------------------------------------
@@ -195,8 +195,8 @@ ROOFLINE_TIME = Exercise(
         "per second, launches times seconds per launch. Then take the largest.",
         "limiter = max(times, key=times.__getitem__) for a dictionary of the three times.",
     ),
-    diagnoses=mistakes_ch00.ROOFLINE_TIME_DIAGNOSES,
-    mistakes=mistakes_ch00.ROOFLINE_TIME_MISTAKES,
+    diagnoses=ch00_mistakes.ROOFLINE_TIME_DIAGNOSES,
+    mistakes=ch00_mistakes.ROOFLINE_TIME_MISTAKES,
 )
 
 # --- fix_the_timer -----------------------------------------------------------------------------
@@ -282,8 +282,8 @@ FIX_THE_TIMER = Exercise(
         "start = gpu.record(); gpu.launch(buffers[index % len(buffers)]); end = gpu.record(), all "
         "behind one gpu.pause(1000.0)",
     ),
-    diagnoses=mistakes_ch00.FIX_THE_TIMER_DIAGNOSES,
-    mistakes=mistakes_ch00.FIX_THE_TIMER_MISTAKES,
+    diagnoses=ch00_mistakes.FIX_THE_TIMER_DIAGNOSES,
+    mistakes=ch00_mistakes.FIX_THE_TIMER_MISTAKES,
 )
 
 EXERCISES: tuple[Exercise, ...] = (BYTES_MOVED, ROOFLINE_TIME, FIX_THE_TIMER)

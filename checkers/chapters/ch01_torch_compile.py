@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from checkers.chapters import mistakes_ch01
+from checkers.chapters.parts import ch01_mistakes
 from checkers.exercise import (
     Bench,
     Case,
@@ -145,8 +145,8 @@ FUSED_SOFTMAX = Exercise(
         "numerator = torch.exp(wide - wide.amax(dim=-1, keepdim=True)), and "
         "return torch.compile(softmax_steps, dynamic=False)",
     ),
-    diagnoses=mistakes_ch01.FUSED_SOFTMAX_DIAGNOSES,
-    mistakes=mistakes_ch01.FUSED_SOFTMAX_MISTAKES,
+    diagnoses=ch01_mistakes.FUSED_SOFTMAX_DIAGNOSES,
+    mistakes=ch01_mistakes.FUSED_SOFTMAX_MISTAKES,
 )
 
 # --- varying_rows ------------------------------------------------------------------------------
@@ -236,8 +236,8 @@ VARYING_ROWS = Exercise(
         "torch._dynamo.mark_static takes single dimensions back out.",
         "return torch.compile(masked_steps, dynamic=True), after torch._dynamo.mark_static(x, 1)",
     ),
-    diagnoses=mistakes_ch01.VARYING_ROWS_DIAGNOSES,
-    mistakes=mistakes_ch01.VARYING_ROWS_MISTAKES,
+    diagnoses=ch01_mistakes.VARYING_ROWS_DIAGNOSES,
+    mistakes=ch01_mistakes.VARYING_ROWS_MISTAKES,
 )
 
 
@@ -315,8 +315,8 @@ READ_THE_KERNEL = Exercise(
         "the loads that name it.",
         'x_loads += launch.body.count(f"tl.load({parameter} "), if argument == "arg0_1"',
     ),
-    diagnoses=mistakes_ch01.READ_THE_KERNEL_DIAGNOSES,
-    mistakes=mistakes_ch01.READ_THE_KERNEL_MISTAKES,
+    diagnoses=ch01_mistakes.READ_THE_KERNEL_DIAGNOSES,
+    mistakes=ch01_mistakes.READ_THE_KERNEL_MISTAKES,
 )
 
 EXERCISES: tuple[Exercise, ...] = (FUSED_SOFTMAX, VARYING_ROWS, READ_THE_KERNEL)

@@ -1,5 +1,5 @@
-"""Chapter 2: softmax in Triton. What its kernels are given is in ``checkers/softmax_rows.py``, what
-wrong kernels look like in ``checkers/softmax_mistakes.py`` and ``softmax_tuning_mistakes.py``."""
+"""Chapter 2: softmax in Triton. What its kernels are given is in ``parts/ch02_rows.py``, what
+wrong kernels look like in ``parts/ch02_mistakes.py`` and ``ch02_tuning_mistakes.py``."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Callable
 
 import torch
 
-from checkers import softmax_mistakes as wrong
-from checkers import softmax_rows as given
-from checkers import softmax_tuning_mistakes as mistuned
+from checkers.chapters.parts import ch02_mistakes as wrong
+from checkers.chapters.parts import ch02_rows as given
+from checkers.chapters.parts import ch02_tuning_mistakes as mistuned
+from checkers.chapters.parts.ch02_tuning import call_in_sequence
 from checkers.exercise import (
     Bench,
     Case,
@@ -18,7 +19,6 @@ from checkers.exercise import (
     Rule,
     Rung,
 )
-from checkers.softmax_tuning import call_in_sequence
 
 
 def case(

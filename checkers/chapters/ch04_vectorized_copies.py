@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import torch
 
-from checkers import copy_diagnoses as diagnoses
-from checkers import copy_mistakes as mistakes
+from checkers.chapters.parts import ch04_diagnoses as diagnoses
+from checkers.chapters.parts import ch04_mistakes as mistakes
 from checkers.exercise import (
     Bench,
     Case,

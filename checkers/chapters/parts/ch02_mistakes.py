@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 
-from checkers import softmax_rows as given
+from checkers.chapters.parts import ch02_rows as given
 from checkers.exercise import Diagnosis, Mistake
 from checkers.grading import syntax
 

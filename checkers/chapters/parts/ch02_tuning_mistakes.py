@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from checkers import softmax_rows as given
-from checkers.exercise import Diagnosis, Mistake
-from checkers.grading import syntax
-from checkers.softmax_mistakes import (
+from checkers.chapters.parts import ch02_rows as given
+from checkers.chapters.parts.ch02_mistakes import (
     BLOCK_MAXIMUM_OF_ROWS,
     OTHER,
     ROUNDED_DOWN,
@@ -15,6 +13,8 @@ from checkers.softmax_mistakes import (
     library,
     mistake,
 )
+from checkers.exercise import Diagnosis, Mistake
+from checkers.grading import syntax
 
 NO_KEY = Diagnosis(
     "The key is missing what the choice depends on: the first length was timed, and every other "
