@@ -353,7 +353,9 @@ class Report:
     open_points: int = 0  # points of skipped stages: still to be earned, elsewhere
 
     def to_json(self) -> dict[str, Any]:
-        """The exercise as ``ladder check --json`` writes it."""
+        """The exercise as ``ladder check --json`` writes it. A stage is passed, failed, skipped or
+        undecided: "not attempted" is of the exercise alone, and its source stage is skipped."""
+        named = {Verdict.NOT_ATTEMPTED: Verdict.SKIP}
         return {
             "id": self.id,
             "verdict": self.verdict.value,
@@ -363,7 +365,7 @@ class Report:
             "stages": [
                 {
                     "name": stage.name,
-                    "verdict": stage.verdict.value,
+                    "verdict": named.get(stage.verdict, stage.verdict).value,
                     "reason": stage.reason,
                     "seconds": round(stage.seconds, 3),
                     "measures": dict(stage.measures),

@@ -60,6 +60,7 @@ def test_an_untouched_skeleton_is_not_attempted(grader, exercise):
     untouched = Answer(answers.skeleton_of(TINY, exercise.id), "a test", reference.setup)
     report = grader.grade(exercise, untouched, "simulator")
     assert (report.verdict, report.points) == (Verdict.NOT_ATTEMPTED, 0)
+    assert [stage["verdict"] for stage in report.to_json()["stages"]] == ["skip"]
 
 
 def test_without_a_gpu_cute_dsl_compiles_and_its_run_says_what_it_needs(grader):
@@ -83,6 +84,8 @@ def test_an_endless_loop_is_stopped_at_its_limit():
         )
     assert "Not done after 4 seconds" in finding_text(report)
     assert "condition never becomes false" in finding_text(report)
+    (line,) = stage(report, "compile").finding.picture.splitlines()
+    assert line.endswith("|     while True: pass")
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from checkers import answers
 from checkers.answers import Answer
 from checkers.course import Course
 from checkers.exercise import Evidence, Exercise, Finding, Report, Rung, Stage, Verdict
-from checkers.grading import stages
+from checkers.grading import answer_module, stages
 from checkers.grading.diagnose import diagnose
 from checkers.grading.source import check_source
 from checkers.grading.worker import Ending, Worker
@@ -172,7 +172,7 @@ class Grader:
         found = reported(ending)
         nothing = stages.skipped("codegen", "there is no code to read until it compiles")
         if "compile" not in found:
-            stage = broken("compile", exercise, ending, limit)
+            stage = broken("compile", exercise, ending, limit, job)
             return stages.with_output(stage, ending.printed), nothing
         compiled = stages.with_output(found["compile"], ending.printed)
         return compiled, stages.with_output(found.get("codegen", nothing), ending.printed)
@@ -186,7 +186,7 @@ class Grader:
         ending = worker.run("checkers.grading.run.main", dict(job), limit, preload(exercise, job))
         found = reported(ending)
         if "run" not in found:
-            stage = broken("run", exercise, ending, limit)
+            stage = broken("run", exercise, ending, limit, job)
             return stages.with_output(stage, ending.printed), untimed
         run = stages.with_output(found["run"], ending.printed)
         if run.verdict is not Verdict.PASS:
@@ -194,7 +194,7 @@ class Grader:
         if place != "cuda":
             return run, stages.skipped("speed", NEEDS_DEVICE)
         if "speed" not in found and exercise.speed:
-            return run, broken("speed", exercise, ending, limit)
+            return run, broken("speed", exercise, ending, limit, job)
         return run, found.get("speed", untimed)
 
 
@@ -222,13 +222,28 @@ def reported(ending: Ending) -> dict[str, Stage]:
     return {stage.name: stage for stage in found}
 
 
-def broken(name: str, exercise: Exercise, ending: Ending, limit: float) -> Stage:
+def stopped_at(printed: str, job: Mapping[str, Any]) -> str:
+    """The learner's line that was running when time was up, as the traceback that the child left
+    in what it printed says; nothing when there is none."""
+    for line in printed.partition("Timeout (")[2].splitlines():
+        file, _, rest = line.strip().partition(", line ")
+        number = rest.partition(" ")[0]
+        if answer_module.MODULE_NAME in file and number.isdigit():
+            text = (job["setup"] + job["source"]).splitlines()[int(number) - 1]
+            return f"{int(number) - answer_module.setup_lines(job)} | {text}"
+    return ""
+
+
+def broken(
+    name: str, exercise: Exercise, ending: Ending, limit: float, job: Mapping[str, Any]
+) -> Stage:
     """A stage whose child did not live to report it."""
     cases = [event["name"] for event in ending.events if event["event"] == "case"]
     at = f" on case {cases[-1]}" if cases else ""
     if ending.kind == "timeout":
         finding = Finding(
             f"Not done after {limit:.0f} seconds{at}: it was stopped.",
+            picture=stopped_at(ending.printed, job),
             probable="Look for a loop whose condition never becomes false"
             + (", or a barrier that not every thread reaches." if name != "compile" else "."),
         )

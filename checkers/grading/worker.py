@@ -70,6 +70,7 @@ class Worker:
                     **job,
                     "run": target,
                     "nonce": nonce,
+                    "limit": limit_s,
                     "preload": [*self.preload, *preload],
                     "printed": str(printed),
                     "scratch": folder,
