@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from checkers.rendering import format_number, provenance_of
@@ -17,21 +18,35 @@ _RULER_COLOUR = "#777777"
 
 
 def table(data: Mapping[str, Any]) -> Table:
-    """A line a case, a column an implementation: the median, and its ratio to the ruler."""
+    """A line a case, a column an implementation: the median, and under it the ratio to the ruler.
+
+    Narrow enough for 80 columns: what is the same in all cases stands in the title, and headings
+    break after "_" and ".".
+    """
     rows = data["rows"]
     units = "/".join(dict.fromkeys(row["unit"] for row in rows))
-    title = f"{data['title']}: {units} (ratio to the ruler)"
-    shown = Table(title=title, caption=provenance_of(data["machine"]))
-    parameters = list(dict.fromkeys(name for row in rows for name in row["case"]))
-    for name in parameters:
-        shown.add_column(name, justify="right")
+    values: dict[str, list[str]] = {}
+    for row in rows:
+        for name, value in row["case"].items():
+            values.setdefault(name, []).append(str(value))
+    constant = {n: v[0] for n, v in values.items() if len(v) == len(rows) and len(set(v)) == 1}
+    parameters = [name for name in values if name not in constant]
+    same = "".join(f", {name}={value}" for name, value in constant.items())
+    shown = Table(
+        title=f"{data['title']}: {units}, and the ratio to the ruler{same}",
+        caption=provenance_of(data["machine"]),
+        box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+    )
     implementations = list(dict.fromkeys(row["implementation"] for row in rows))
-    for name in implementations:
-        shown.add_column(name, justify="right")
+    for name in (*parameters, *implementations):
+        heading = name.replace("_", "_\n").replace(".", ".\n")
+        shown.add_column(heading, justify="right", overflow="fold")
     by_case: dict[tuple, dict[str, str]] = {}
     for row in rows:
         key = tuple(str(row["case"].get(name, "-")) for name in parameters)
-        cell = f"{format_number(float(row['median']))} ({row['ratio_to_ruler']:.2f})"
+        cell = f"{format_number(float(row['median']))}\n{row['ratio_to_ruler']:.2f}"
         by_case.setdefault(key, {})[row["implementation"]] = cell
     for key, cells in by_case.items():
         shown.add_row(*key, *(cells.get(name, "-") for name in implementations))

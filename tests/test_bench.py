@@ -137,7 +137,7 @@ def test_the_table_shows_medians_and_ratios(data: dict) -> None:
     console = Console(width=200, record=True, file=open("/dev/null", "w"))
     console.print(table(data))
     text = console.export_text()
-    assert "(1.00)" in text and "solution" in text and "copy" in text
+    assert "1.00" in text.split() and "solution" in text and "copy" in text
 
 
 def test_a_plot_of_the_same_data_has_the_same_bytes(data: dict, tmp_path: Path) -> None:
