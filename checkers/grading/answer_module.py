@@ -12,6 +12,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from checkers.exercise import Exercise, Finding
+
 MODULE_NAME = "answer"
 
 
@@ -39,3 +41,15 @@ def file_of(job: Mapping[str, Any], tag: str = "") -> Path:
 def setup_lines(job: Mapping[str, Any]) -> int:
     """How many lines of the file stand above the answer's own first line."""
     return job["setup"].count("\n")
+
+
+def missing_function(exercise: Exercise, module: ModuleType) -> Finding | None:
+    """What is wrong with the name that the answer must define, if anything."""
+    found = getattr(module, exercise.function, None)
+    if callable(found):
+        return None
+    what = "does not define it" if found is None else f"makes it a {type(found).__name__}"
+    return Finding(
+        f"The answer must define a function `{exercise.function}`; it {what}.",
+        probable=f"Keep the line `def {exercise.function}(...)` as the exercise gives it.",
+    )

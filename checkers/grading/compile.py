@@ -21,10 +21,10 @@ from checkers.course import Course
 from checkers.exercise import Case, Evidence, Exercise, Finding, Rung, Stage, Verdict
 from checkers.grading import answer_module, errors
 from checkers.grading.artifacts import CompiledKernel
+from checkers.grading.cases import generator_for
 from checkers.grading.codegen import check_compiled, check_rules
 from checkers.grading.diagnose import diagnose
 from checkers.grading.pretend import PretendCuda, pretended
-from checkers.grading.run import generator_for, missing_function
 from checkers.grading.stages import applicable, failed, skipped, stage_to_json
 
 Emit = Callable[..., None]
@@ -142,7 +142,7 @@ def call_cases(exercise: Exercise, job: Mapping[str, Any], tag: str) -> None:
 
 def function_of(exercise: Exercise, module: ModuleType) -> Callable:
     """The answer's function. Raises MissingFunction."""
-    finding = missing_function(exercise, module)
+    finding = answer_module.missing_function(exercise, module)
     if finding is not None:
         raise MissingFunction(finding)
     return getattr(module, exercise.function)

@@ -1,370 +1,155 @@
-"""The run stage, in a worker's child: calls the answer on every case and compares.
-
-On a CUDA GPU the answer runs there; without one, Triton kernels run in Triton's interpreter on CPU
-tensors that claim to be CUDA ones, and plain Python and torch.compile on CPU tensors.
-"""
+"""The run stage, in a worker's child: is the answer right on every case; then, is it fast."""
 
 from __future__ import annotations
 
 import ast
-import contextlib
 import time
-import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import torch
 
 from checkers.course import Course
-from checkers.exercise import Case, Evidence, Exercise, Finding, Rung, Stage, Verdict
+from checkers.exercise import Case, Evidence, Exercise, Finding, Stage, Verdict
 from checkers.grading import answer_module, errors
+from checkers.grading.cases import AnswerRaised, CaseRunner, Place, place_for
 from checkers.grading.diagnose import diagnose
-from checkers.grading.memory import Guarded, Watch, guarded_copy, interpreter_apart
-from checkers.grading.pretend import PretendCuda, pretended, real
+from checkers.grading.memory import Watch
 from checkers.grading.stages import failed, stage_to_json
-from checkers.grading.verify import Wrong, check_same, check_values, same_bits, tensors_of
+from checkers.grading.verify import Wrong
 
 Emit = Callable[..., None]
-GPU_RUNS = 3  # a race shows by an answer that changes
-
-
-class AnswerRaised(Exception):
-    """The answer raised the exception that this one is raised from."""
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where the answer runs: "cuda", "interpreter" (pretended CUDA) or "cpu"."""
-
-    kind: str
-
-    @property
-    def device(self) -> str:
-        return "cuda" if self.kind == "cuda" else "cpu"
-
-    @contextlib.contextmanager
-    def entered(self, watch: Watch) -> Iterator[None]:
-        """The answer's code runs within, watched."""
-        with contextlib.ExitStack() as stack:
-            if self.kind == "interpreter":
-                stack.enter_context(interpreter_apart(watch, real))
-                stack.enter_context(PretendCuda())
-            stack.enter_context(watch)
-            yield
-
-    def give(self, tensor: torch.Tensor) -> torch.Tensor:
-        """The tensor as the answer sees it."""
-        return pretended(tensor) if self.kind == "interpreter" else tensor
-
-
-def place_for(exercise: Exercise, device: str) -> Place:
-    """Where this exercise's answer runs when ``device`` ("cuda" or "cpu") is asked for."""
-    if exercise.rung is Rung.PYTHON:
-        return Place("cpu")
-    if device == "cuda":
-        return Place("cuda")
-    return Place("interpreter" if exercise.rung is Rung.TRITON else "cpu")
-
-
-def generator_for(seed: int, case: Case, repetition: int) -> torch.Generator:
-    """Random numbers of one case and repetition; the same for the same seed."""
-    mixed = zlib.crc32(f"{seed}/{case.name}/{repetition}".encode())
-    return torch.Generator().manual_seed(mixed)
-
-
-def missing_function(exercise: Exercise, module: ModuleType) -> Finding | None:
-    """What is wrong with the name that the answer must define, if anything."""
-    found = getattr(module, exercise.function, None)
-    if callable(found):
-        return None
-    what = "does not define it" if found is None else f"makes it a {type(found).__name__}"
-    return Finding(
-        f"The answer must define a function `{exercise.function}`; it {what}.",
-        probable=f"Keep the line `def {exercise.function}(...)` as the exercise gives it.",
-    )
 
 
 def main(job: Mapping[str, Any], emit: Emit) -> None:
     """The job: emits ``case`` events as it goes, then ``stage`` events for run and speed."""
     exercise = Course(Path(job["root"])).exercise(job["exercise"])
     place = place_for(exercise, job["device"])
-    if exercise.speed and place.device == "cuda":
+    timed = exercise.speed and place.device == "cuda"
+    if timed:
         # Before the answer: the clock's functions are remembered as they are now.
         from checkers.grading import speed
     begun = time.monotonic()
     stage, function = run_stage(exercise, place, job, emit)
-    emit("stage", stage=stage_to_json(_timed(stage, time.monotonic() - begun)))
-    if function is not None and exercise.speed and place.device == "cuda":
+    emit("stage", stage=stage_to_json(replace(stage, seconds=time.monotonic() - begun)))
+    if function is not None and timed:
         emit("case", name="speed")
         emit("stage", stage=stage_to_json(speed.stage_for(exercise, function, job, place.device)))
 
 
-def _timed(stage: Stage, seconds: float) -> Stage:
-    from dataclasses import replace
+@dataclass(frozen=True)
+class Source:
+    """The text that runs, and the file it runs from."""
 
-    return replace(stage, seconds=seconds)
+    job: Mapping[str, Any]
+
+    @property
+    def text(self) -> str:
+        return self.job["setup"] + self.job["source"]
+
+    def explain(self, error: BaseException) -> Wrong:
+        """What the answer raised, with the learner's line."""
+        path, first_line = answer_module.file_of(self.job), answer_module.setup_lines(self.job) + 1
+        finding = errors.explain(error, self.text, str(path), first_line)
+        return Wrong(finding, errors.error_text(error))
+
+
+@dataclass
+class Results:
+    """What came of the cases. too_large: those that the GPU's free memory did not allow."""
+
+    passed: list[str] = field(default_factory=list)
+    wrong: list[tuple[Case, Wrong]] = field(default_factory=list)
+    too_large: list[str] = field(default_factory=list)
+    worst: float = 0.0  # the largest error over its bound
 
 
 def run_stage(
     exercise: Exercise, place: Place, job: Mapping[str, Any], emit: Emit
 ) -> tuple[Stage, Callable | None]:
     """The run stage, and the answer's function when it was right on every case."""
-    text = job["setup"] + job["source"]
-    tree = ast.parse(text)
-    path = answer_module.file_of(job)
-    first_line = answer_module.setup_lines(job) + 1
-    watch = Watch(allowed=frozenset(exercise.allowed_ops))
+    source = Source(job)
+    try:
+        function = load_function(exercise, place, source)
+    except Wrong as wrong:
+        evidence = Evidence("run", error=wrong.error, tree=ast.parse(source.text))
+        return failed("run", diagnose(exercise, evidence, wrong.finding)), None
+    results = run_cases(exercise, place, source, function, emit)
+    if results.wrong:
+        return wrong_stage(exercise, place, source, results), None
+    reason = f"right on {len(results.passed)} cases"
+    if results.too_large:
+        reason += f"; not enough free GPU memory for {', '.join(results.too_large)}"
+    measures = {
+        "cases": len(results.passed),
+        "too_large": results.too_large,
+        "largest_error_over_bound": round(results.worst, 3),
+        "where": place.kind,
+    }
+    return Stage("run", Verdict.PASS, reason, 0.0, measures), function
+
+
+def load_function(exercise: Exercise, place: Place, source: Source) -> Callable:
+    """Runs the answer's module and finds its function. Raises Wrong."""
+    watch = Watch()
     try:
         with place.entered(watch), watch.pause():
-            module = answer_module.load(job)
-        finding = missing_function(exercise, module)
-        if finding is not None:
-            raise Wrong(finding, "check:missing_function")
-        function = getattr(module, exercise.function)
-    except Wrong as wrong:
-        evidence = Evidence("run", error=wrong.error, tree=tree)
-        return failed("run", diagnose(exercise, evidence, wrong.finding)), None
-    except BaseException as error:
-        finding = errors.explain(error, text, str(path), first_line)
-        evidence = Evidence("run", error=errors.error_text(error), tree=tree)
-        return failed("run", diagnose(exercise, evidence, finding)), None
+            module = answer_module.load(source.job)
+    except BaseException as error:  # sys.exit and KeyboardInterrupt too: it is the answer's code
+        raise source.explain(error) from error
+    finding = answer_module.missing_function(exercise, module)
+    if finding is not None:
+        raise Wrong(finding, "check:missing_function")
+    return getattr(module, exercise.function)
 
-    cases = [case for case in exercise.cases if place.device == "cuda" or not case.needs_gpu]
-    wrong_cases: list[tuple[Case, Wrong]] = []
-    passed: list[str] = []
-    too_large: list[str] = []
-    worst = 0.0
-    for case in cases:
-        if wrong_cases and case.needs_gpu:
-            continue  # the large ones are worth their time once the small ones are right
+
+def run_cases(
+    exercise: Exercise, place: Place, source: Source, function: Callable, emit: Emit
+) -> Results:
+    """Runs every case that can run here, the large ones only while all is right."""
+    results = Results()
+    for case in exercise.cases:
+        if case.needs_gpu and (place.device != "cuda" or results.wrong):
+            continue
         emit("case", name=case.name)
         try:
-            runner = CaseRunner(exercise, place, case, job["seed"])
-            worst = max(worst, runner.check(function))
-            passed.append(case.name)
+            error = CaseRunner(exercise, place, case, source.job["seed"]).check(function)
+            results.worst = max(results.worst, error)
+            results.passed.append(case.name)
         except Wrong as wrong:
-            wrong_cases.append((case, wrong))
-        except torch.OutOfMemoryError:
-            if not case.needs_gpu:
-                raise
-            too_large.append(case.name)
-        except AnswerRaised as raised:
-            error = raised.__cause__
+            results.wrong.append((case, wrong))
+        except (AnswerRaised, torch.OutOfMemoryError) as raised:
+            error = raised.__cause__ if isinstance(raised, AnswerRaised) else raised
             assert error is not None
-            if case.needs_gpu and isinstance(error, torch.OutOfMemoryError):
-                too_large.append(case.name)
+            if isinstance(error, torch.OutOfMemoryError) and case.needs_gpu:
+                results.too_large.append(case.name)
                 continue
-            finding = errors.explain(error, text, str(path), first_line)
-            wrong_cases.append((case, Wrong(finding, errors.error_text(error))))
+            if error is raised:
+                raise  # the grader's own
+            results.wrong.append((case, source.explain(error)))
             if place.device == "cuda":
                 break  # the context may be lost: what follows would tell of that only
-    if not wrong_cases:
-        measures = {
-            "cases": len(passed),
-            "too_large": too_large,
-            "largest_error_over_bound": round(worst, 3),
-            "where": place.kind,
-        }
-        reason = f"right on {len(passed)} cases"
-        if too_large:
-            reason += f"; not enough free GPU memory for {', '.join(too_large)}"
-        return Stage("run", Verdict.PASS, reason, 0.0, measures), function
-    case, wrong = wrong_cases[0]
+    return results
+
+
+def wrong_stage(exercise: Exercise, place: Place, source: Source, results: Results) -> Stage:
+    """The stage of an answer that is wrong on some case: the first one is shown."""
+    case, wrong = results.wrong[0]
     evidence = Evidence(
         "run",
-        cases=tuple(case.name for case, _ in wrong_cases),
-        passed=tuple(passed),
+        cases=tuple(case.name for case, _ in results.wrong),
+        passed=tuple(results.passed),
         patterns=wrong.patterns,
         error=wrong.error,
-        tree=tree,
+        tree=ast.parse(source.text),
     )
-    finding = _with_case(diagnose(exercise, evidence, wrong.finding), case)
-    stage = failed("run", finding, cases=len(cases), wrong=len(wrong_cases), where=place.kind)
-    return stage, None
+    finding = with_case(diagnose(exercise, evidence, wrong.finding), case)
+    counts = {"cases": len(results.passed) + len(results.wrong), "wrong": len(results.wrong)}
+    return failed("run", finding, **counts, where=place.kind)
 
 
-def _with_case(finding: Finding, case: Case) -> Finding:
-    from dataclasses import replace
-
+def with_case(finding: Finding, case: Case) -> Finding:
+    """The finding, its case named with what it is there to find."""
     return replace(finding, case=f"{case}: {case.why}" if case.why else str(case))
-
-
-@contextlib.contextmanager
-def answering() -> Iterator[None]:
-    """What is raised within is the answer's; what is raised elsewhere is the grader's."""
-    try:
-        yield
-    except BaseException as error:
-        raise AnswerRaised from error
-
-
-class CaseRunner:
-    """One case: builds its arguments, calls the answer as often as needed, and compares."""
-
-    def __init__(self, exercise: Exercise, place: Place, case: Case, seed: int) -> None:
-        self.exercise = exercise
-        self.place = place
-        self.case = case
-        self.seed = seed
-
-    def check(self, function: Callable) -> float:
-        """The largest error over its bound. Raises Wrong or AnswerRaised."""
-        if self.exercise.rung is Rung.PYTHON:
-            return self.check_once(function, 0)[0]
-        worst, first = self.check_once(function, 0)
-        if self.case.needs_gpu:
-            return worst  # too large to keep several answers of
-        if self.place.device == "cuda":
-            for _ in range(GPU_RUNS - 1):
-                again_worst, again = self.check_once(function, 0)
-                worst = max(worst, again_worst)
-                check_same(first, again)
-        fresh_worst, _ = self.check_once(function, 1, reuse=True)
-        return max(worst, fresh_worst)
-
-    def check_once(
-        self, function: Callable, repetition: int, reuse: bool = False
-    ) -> tuple[float, list[torch.Tensor]]:
-        """Calls once on fresh inputs and compares. With ``reuse``, the same tensors are given new
-        contents and the call is repeated, to find answers that are kept between calls."""
-        exercise, case = self.exercise, self.case
-        arguments = exercise.inputs(case, generator_for(self.seed, case, repetition))
-        kept: list[Guarded | None] = [
-            guarded_copy(a, self.place.device) if isinstance(a, torch.Tensor) else None
-            for a in arguments
-        ]
-        given = tuple(
-            a if k is None else self.place.give(k.tensor)
-            for a, k in zip(arguments, kept, strict=True)
-        )
-        result, watch = self.call(function, given)
-        worst = self.verify(result, arguments, kept, watch, ())
-        answers = [t.clone() for t in tensors_of(real(result))]
-        if not reuse or not any(kept):
-            return worst, answers
-        before = [t for t in tensors_of(real(result))]
-        renewed = exercise.inputs(case, generator_for(self.seed, case, repetition + 1))
-        for new, old in zip(renewed, kept, strict=True):
-            if old is not None:
-                with torch.no_grad():
-                    old.tensor.copy_(new)
-        renewed = tuple(
-            new if old is not None else argument
-            for new, old, argument in zip(renewed, kept, arguments, strict=True)
-        )
-        result, watch = self.call(function, given)
-        worst = max(worst, self.verify(result, renewed, kept, watch, answers))
-        for old, copy in zip(before, answers, strict=True):
-            if not same_bits(old, copy):
-                raise Wrong(
-                    Finding(
-                        "The second call overwrote what the first one returned.",
-                        probable="Each call must return a tensor of its own: allocate the output "
-                        "inside the function, and keep nothing between calls.",
-                    ),
-                    "check:stale",
-                )
-        return worst, answers
-
-    def call(self, function: Callable, arguments: tuple) -> tuple[Any, Watch]:
-        """Calls the answer, watched; on a GPU, on a stream of its own that alone is waited for."""
-        exercise = self.exercise
-        # torch.compile's own run-time operators are the point of that rung, so only the
-        # guard zones are of use there.
-        watch = Watch(allowed=frozenset(exercise.allowed_ops))
-        watched = exercise.rung in (Rung.TRITON, Rung.CUTE)
-        entered = self.place.entered(watch) if watched else contextlib.nullcontext()
-        if self.place.device != "cuda":
-            with answering(), entered:
-                return exercise.call(function, arguments), watch
-        stream = torch.cuda.Stream()
-        torch.cuda.synchronize()
-        with answering(), torch.cuda.stream(stream):
-            with entered:
-                result = exercise.call(function, arguments)
-            stream.synchronize()  # where an illegal access comes to light
-        snapshots = [t.clone() for t in tensors_of(result)]
-        torch.cuda.synchronize()
-        for now, at_stream_end in zip(tensors_of(result), snapshots, strict=True):
-            if not same_bits(now, at_stream_end):
-                raise Wrong(
-                    Finding(
-                        "The result was not ready when the current stream had finished.",
-                        probable="The kernel runs on another stream than PyTorch's current one; "
-                        "launch it on `torch.cuda.current_stream()`.",
-                    ),
-                    "check:stream",
-                )
-        return result, watch
-
-    def verify(
-        self,
-        result: Any,
-        arguments: tuple,
-        kept: Sequence[Guarded | None],
-        watch: Watch,
-        previous: Sequence[torch.Tensor],
-    ) -> float:
-        """Compares a result with the oracle's for ``arguments``; returns the error over its bound.
-
-        Raises Wrong: guard zones and inputs first, then type, shape and dtype, then values.
-        """
-        clones = tuple(
-            a.detach().clone().to(self.place.device) if isinstance(a, torch.Tensor) else a
-            for a in arguments
-        )
-        expected = self.exercise.oracle(*clones)
-        if watch.used:
-            raise Wrong(torch_did_it(watch.used[0]), f"check:torch_ops:{watch.used[0]}")
-        self.check_guards(kept, watch)
-        self.check_inputs(clones, kept)
-        got = real(result)
-        worst = check_values(self.exercise, self.case, got, expected, arguments, previous)
-        for invariant in self.exercise.invariants:
-            says = invariant.holds(got, clones)
-            if says:
-                raise Wrong(Finding(says), f"check:invariant:{invariant.name}")
-        return worst
-
-    def check_guards(self, kept: Sequence[Guarded | None], watch: Watch) -> None:
-        """No store went before or past a tensor."""
-        named = [(f"argument {i + 1}", k) for i, k in enumerate(kept) if k is not None]
-        named += [("the output", guard) for guard in watch.fresh]
-        for name, guard in named:
-            side = guard.torn()
-            if side:
-                where = "past the end of" if side == "after" else "before the start of"
-                raise Wrong(
-                    Finding(
-                        f"The kernel wrote {where} {name}, of shape {tuple(guard.tensor.shape)}.",
-                        probable="A store has no mask, or a mask that lets through elements that "
-                        "do not exist.",
-                    ),
-                    "check:out_of_bounds",
-                )
-
-    def check_inputs(self, clones: tuple, kept: Sequence[Guarded | None]) -> None:
-        """No argument was written to."""
-        for number, (clone, guard) in enumerate(zip(clones, kept, strict=True), 1):
-            if guard is not None and not same_bits(clone, guard.tensor.detach()):
-                raise Wrong(
-                    Finding(
-                        f"Argument {number} was written to: the function must leave its inputs "
-                        "as they are.",
-                        probable="The store goes to the input's pointer; give the kernel the "
-                        "output's.",
-                    ),
-                    "check:input_modified",
-                )
-
-
-def torch_did_it(operator: str) -> Finding:
-    """PyTorch computed something that the kernel was to compute."""
-    return Finding(
-        f"The function computes with PyTorch ({operator}): that is the kernel's work.",
-        probable="Around the kernel only allocating (torch.empty_like) and viewing are allowed; "
-        "move the arithmetic, copies and casts into the kernel.",
-    )
