@@ -25,6 +25,7 @@ from checkers.answers import MAGIC, AnswerError
 from checkers.course import Chapter, Course, CourseError
 from checkers.lessons.directives import LessonError, expand
 from checkers.lessons.learner import keep_learners_cells
+from checkers.lessons.plots import build_plots
 
 # Whatever else Jupyter writes here (language version, widgets) would change with the machine.
 METADATA = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
@@ -41,10 +42,10 @@ def build(
     fresh: bool = False,
     say: Callable[[str], None] = to_standard_error,
 ) -> list[Path]:
-    """Builds every notebook and marked block; returns the paths that changed.
+    """Builds every notebook, plot and marked block; returns the paths that changed.
 
     check: write nothing; the paths returned are those that are stale.
-    chapters: only these notebooks ("ch02"), and no README.md or docs.
+    chapters: only these notebooks ("ch02"), and no plots, README.md or docs.
     fresh: drop what a learner wrote in a notebook instead of keeping it.
     say: told about kept cells, and numbers that nobody has measured yet.
     Raises LessonError with everything that is wrong in any lesson; what is right is built first.
@@ -54,6 +55,8 @@ def build(
     changed: list[Path] = []
     problems: list[str] = []
     rendering.misses()  # of whoever rendered before
+    if not names:
+        changed += build_plots(course, check)  # first: lessons show them
     for chapter in chosen:
         try:
             changed += _build_notebook(course, chapter, check, fresh, say)
