@@ -92,7 +92,7 @@ def plot(data: Mapping[str, Any], path: Path) -> tuple[Path, Path]:
         matplotlib.rcParams.update(settings)
         figure = Figure(figsize=(8, 4.5), dpi=120, facecolor="white", layout="constrained")
         FigureCanvasAgg(figure)
-        _draw(figure.add_subplot(), data)
+        _draw(figure, data)
         svg, png = path.with_suffix(".svg"), path.with_suffix(".png")
         path.parent.mkdir(parents=True, exist_ok=True)
         nameless = {"Date": None, "Creator": None, "Description": digest(data)}
@@ -106,20 +106,39 @@ def digest(data: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
 
 
-def _draw(axes: Any, data: Mapping[str, Any]) -> None:
-    x_axis = data["x_axis"]
+def _draw(figure: Any, data: Mapping[str, Any]) -> None:
+    """One panel for each value of what differs besides the x axis; a panel of a single point tells
+    nothing that the table does not, and is left out when others have more."""
+    panels = _panels(data["rows"], data["x_axis"])
+    lines = {name: points for name, points in panels.items() if _lengths(points) > 1} or panels
+    names = list(dict.fromkeys(row["implementation"] for row in data["rows"]))
     ruler = data.get("method", {}).get("interleaved_with", "copy")
-    colours = iter(_COLOURS * 4)
-    markers = iter(_MARKERS * 4)
+    every = figure.subplots(1, len(lines), sharey=True, squeeze=False)[0]
+    for axes, (panel, series) in zip(every, lines.items(), strict=True):
+        _draw_panel(axes, series, names, ruler)
+        axes.set_xlabel(data["x_axis"])
+        axes.set_title(panel, fontsize=10)
+    every[0].set_ylabel("/".join(dict.fromkeys(row["unit"] for row in data["rows"])))
+    every[-1].legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    title = f"{data['title']}\n"
+    figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
+    figure.text(0.01, 0.93, provenance_of(data["machine"]), fontsize=8)
+
+
+def _draw_panel(
+    axes: Any, series: Mapping[str, list[tuple[float, ...]]], names: list[str], ruler: str
+) -> None:
+    """A line an implementation; its colour and marker are the same in every panel."""
     ticks: set[float] = set()
-    for label, points in _series(data["rows"], x_axis).items():
+    for name, points in series.items():
         x, median, p10, p90 = (list(column) for column in zip(*sorted(points), strict=True))
         ticks.update(x)
-        if label.split(",")[0] == ruler:
-            axes.plot(x, median, color=_RULER_COLOUR, linestyle="--", label=label, zorder=1)
+        if name == ruler:
+            axes.plot(x, median, color=_RULER_COLOUR, linestyle="--", label=name, zorder=1)
             continue
-        colour = next(colours)
-        axes.plot(x, median, color=colour, marker=next(markers), markersize=5, label=label)
+        place = names.index(name)
+        colour, marker = _COLOURS[place % len(_COLOURS)], _MARKERS[place % len(_MARKERS)]
+        axes.plot(x, median, color=colour, marker=marker, markersize=5, label=name)
         axes.fill_between(x, p10, p90, color=colour, alpha=0.15, linewidth=0)
     if len(ticks) > 1 and min(ticks) > 0:
         axes.set_xscale("log", base=2)
@@ -128,17 +147,19 @@ def _draw(axes: Any, data: Mapping[str, Any]) -> None:
     axes.set_ylim(bottom=0)
     axes.grid(axis="y", color="#dddddd", linewidth=0.8)
     axes.set_axisbelow(True)
-    axes.set_xlabel(x_axis)
-    axes.set_ylabel("/".join(dict.fromkeys(row["unit"] for row in data["rows"])))
-    axes.set_title(f"{data['title']}\n", loc="left", fontweight="bold")
-    axes.text(0, 1.02, provenance_of(data["machine"]), transform=axes.transAxes, fontsize=8)
-    axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 
-def _series(rows: list[dict[str, Any]], x_axis: str) -> dict[str, list[tuple[float, ...]]]:
-    """Points (x, median, p10, p90) by label: the implementation, and what else differs."""
+def _lengths(series: Mapping[str, list[tuple[float, ...]]]) -> int:
+    """Points of the longest line."""
+    return max(len(points) for points in series.values())
+
+
+def _panels(
+    rows: list[dict[str, Any]], x_axis: str
+) -> dict[str, dict[str, list[tuple[float, ...]]]]:
+    """Points (x, median, p10, p90) by what differs besides the x axis, and by implementation."""
     names = dict.fromkeys(name for row in rows for name in row["case"])
-    # A parameter that the x axis decides (M at a fixed M*N) isn't another series.
+    # A parameter that the x axis decides (M at a fixed M*N) isn't another panel.
     differs = []
     for name in names:
         if name == x_axis:
@@ -148,14 +169,15 @@ def _series(rows: list[dict[str, Any]], x_axis: str) -> dict[str, list[tuple[flo
             by_x.setdefault(str(row["case"].get(x_axis)), set()).add(str(row["case"].get(name)))
         if any(len(found) > 1 for found in by_x.values()):
             differs.append(name)
-    series: dict[str, list[tuple[float, ...]]] = {}
+    panels: dict[str, dict[str, list[tuple[float, ...]]]] = {}
     for position, row in enumerate(rows):
         case = row["case"]
         x = case.get(x_axis)
-        label = ", ".join([row["implementation"], *(f"{n}={case.get(n)}" for n in differs)])
+        panel = ", ".join(f"{n}={case.get(n)}" for n in differs)
         point = (x if isinstance(x, int | float) else position, row["median"])
-        series.setdefault(label, []).append((*point, row["p10"], row["p90"]))
-    return series
+        series = panels.setdefault(panel, {})
+        series.setdefault(row["implementation"], []).append((*point, row["p10"], row["p90"]))
+    return panels
 
 
 def _tick(value: float) -> str:
