@@ -83,8 +83,8 @@ class Tolerance:
         """The relative error allowed for an answer of ``dtype`` after a sum of that many terms."""
         if self.relative is not None:
             return self.relative
-        # Half an ulp to round the answer, and float32 sums in any order: the error of a sum of n
-        # terms grows like sqrt(n) ulps. A factor of 4 leaves room for exp2 and fast division.
+        # One ulp of the scale to round a 16-bit answer (half would do for its largest element),
+        # and float32 sums in any order: the error of a sum of n terms grows like sqrt(n) ulps. A factor of 4 leaves room for exp2 and fast division.
         rounding = torch.finfo(dtype).eps
         accumulation = torch.finfo(torch.float32).eps * max(1, reduction_length) ** 0.5
         return (
@@ -112,6 +112,7 @@ class Rule:
     at_least / at_most: how many matching instructions there must be in the code as written.
     every: all instructions of ``opcode`` must match (every global load is 128 bits wide); an
         instruction behind a branch or predicate for the tail counts too, so use it with care.
+    before: all matching instructions must stand before the first one of this opcode.
     language: "ptx" or "sass".  targets: which cross-compilations it holds for.
     kernel: only kernels whose name contains this; "" means all.
     says: the sentence shown when it is broken: what was wanted, and what was found instead.
@@ -125,6 +126,7 @@ class Rule:
     at_least: int | None = None
     at_most: int | None = None
     every: bool = False
+    before: str = ""
     language: str = "ptx"
     targets: tuple[str, ...] = ("sm_90a", "sm_100a")
     kernel: str = ""
@@ -169,6 +171,17 @@ class Evidence:
     tree: ast.Module | None = None  # the learner's source
 
 
+# Beginnings of Evidence.error that say what was computed, not that nothing was.
+ABOUT_VALUES = (
+    "check:values",
+    "check:out_of_bounds",
+    "check:race",
+    "check:invariant",
+    "check:stale",
+    "check:input_modified",
+)
+
+
 @dataclass(frozen=True)
 class Diagnosis:
     """A probable mistake, in one sentence, and where to reread. All given conditions must hold;
@@ -189,6 +202,12 @@ class Diagnosis:
     source: Callable[[ast.Module], bool] | None = None
 
     def matches(self, evidence: Evidence) -> bool:
+        """Whether this explains the evidence. What only the source tells explains wrong values
+        and stores out of bounds; an exception, a limit or a hang has a cause of its own."""
+        found = (self.stage, self.cases, self.passing, self.patterns, self.error)
+        about_values = evidence.error.startswith(ABOUT_VALUES)
+        if self.source is not None and not any(found) and not about_values:
+            return False
         return (
             (not self.stage or self.stage == evidence.stage)
             and (not self.cases or bool(self.cases & set(evidence.cases)))

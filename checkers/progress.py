@@ -35,6 +35,12 @@ NOT_ATTEMPTED = "not_attempted"
 _RANK = {"not_attempted": 0, "fail": 1, "undecided": 2, "pass": 3}
 
 
+def _replaces(new: Outcome, best: Outcome | None) -> bool:
+    """Whether a report is to be the best one: it is at least as good, or it is the first that ran
+    an answer of which only the compiling had passed."""
+    return best is None or _key(new) >= _key(best) or (new.ran and not best.ran)
+
+
 class ProgressWarning(UserWarning):
     """Something about the stored progress that the learner should know; nothing was lost."""
 
@@ -49,6 +55,7 @@ class Outcome:
     open_points: int
     seed: int
     date: str
+    ran: bool = True  # the answer was run on cases, not only compiled
 
 
 @dataclass(frozen=True)
@@ -128,11 +135,12 @@ class Progress:
             open_points=report.open_points,
             seed=report.seed,
             date=_now(),
+            ran=any(s.name == "run" and s.verdict.value != "skip" for s in report.stages),
         )
         with self._locked():
             entries = self._read()
             old = entries.get(report.id, Entry())
-            best = outcome if old.best is None or _key(outcome) >= _key(old.best) else old.best
+            best = outcome if _replaces(outcome, old.best) else old.best
             entries[report.id] = _changed(old, best=best, last=outcome, attempts=old.attempts + 1)
             self._write(entries)
             return entries[report.id]

@@ -14,6 +14,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from checkers.exercise import Verdict
+
 if TYPE_CHECKING:  # checkers.exercise imports torch; `ladder list` has no need of it here
     from checkers.exercise import Finding, Report, Stage
 
@@ -124,12 +126,19 @@ def open_reasons(stages: Iterable[Stage]) -> list[str]:
     return [f"{stage.name}: {stage.reason}" for stage in stages if stage.verdict.value == "skip"]
 
 
+def outcome(report: Report) -> str:
+    """The verdict in a word or two; one that rests on no run says so."""
+    skipped = {stage.name for stage in report.stages if stage.verdict is Verdict.SKIP}
+    unrun = report.verdict is Verdict.PASS and "run" in skipped
+    return "passed, not run yet" if unrun else WORDS[report.verdict.value]
+
+
 def _headline(report: Report, place: Place) -> RenderableType:
     verdict = report.verdict.value
     left = Text(report.id, "bold")
     if place.title:
         left.append(f"  {place.title}", "not bold")
-    right = Text(WORDS[verdict], f"bold {STYLES[verdict]}")
+    right = Text(outcome(report), f"bold {STYLES[verdict]}")
     table = Table.grid(expand=True, padding=(0, 2, 0, 0))
     table.add_column(ratio=1)
     table.add_column(justify="right", no_wrap=True)

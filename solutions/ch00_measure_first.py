@@ -206,8 +206,8 @@ def time_kernel(gpu: SimulatedGpu, buffers: Sequence[Buffer], samples: int = 50)
 
     marks = []
     # Launches that pile up behind a pause run with no gap between them.
-    ### BEGIN SOLUTION pause 1000 us; then mark, launch on the next buffer, mark, each time (5 lines)
-    gpu.pause(1000.0)
+    ### BEGIN SOLUTION pause 10 us a sample; then mark, launch on the next buffer, mark, each time (5 lines)
+    gpu.pause(10.0 * samples)
     for index in range(samples):
         start = gpu.record()
         gpu.launch(buffers[index % len(buffers)])

@@ -22,8 +22,8 @@ def matrix_shape(x: torch.Tensor, longest: int = LONGEST_ROW) -> tuple[int, int]
         raise ValueError(
             f"x must be (M, N) float32, float16 or bfloat16, not {tuple(x.shape)} {x.dtype}"
         )
-    if not (x.is_cuda or INTERPRETED):
-        raise ValueError(f"x must be on a CUDA device, not on {x.device}")
+    if not INTERPRETED and not (x.is_cuda and x.get_device() == torch.cuda.current_device()):
+        raise ValueError(f"x must be on the current CUDA device, not on {x.device}")
     M, N = x.shape
     if N > 1 and x.stride(1) != 1:
         raise ValueError(f"the rows of x must be contiguous: x.stride(1) is {x.stride(1)}, not 1")
@@ -59,7 +59,7 @@ def row_softmax_kernel(x_ptr, y_ptr, N, x_stride, y_stride, BLOCK: tl.constexpr)
     ### BEGIN SOLUTION x: the row, as float32 (1 line)
     x = tl.load(x_row + cols, mask=inside, other=-float("inf")).to(tl.float32)
     ### END SOLUTION
-    ### BEGIN SOLUTION y: the softmax of x, with a single division (2 or 3 lines)
+    ### BEGIN SOLUTION y: the softmax of x; divide once a row, 1.0 / sum (2 or 3 lines)
     e = tl.exp(x - tl.max(x, axis=0))
     y = e * (1.0 / tl.sum(e, axis=0))
     ### END SOLUTION

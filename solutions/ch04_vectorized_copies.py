@@ -34,8 +34,8 @@ VECTOR_BITS = 128  # the widest load of Hopper: 4 float32 or 8 bfloat16
 
 def check_argument(name: str, x: torch.Tensor) -> None:
     """What every function below asks of a tensor; a compiled kernel would check none of it."""
-    if not x.is_cuda:
-        raise ValueError(f"{name} must be on a CUDA device, got {x.device}")
+    if not x.is_cuda or x.get_device() != torch.cuda.current_device():
+        raise ValueError(f"{name} must be on the current CUDA device, got {x.device}")
     if x.dtype not in CUTE_DTYPE:
         raise ValueError(f"{name} must be float32, float16 or bfloat16, got {x.dtype}")
 
@@ -261,9 +261,10 @@ def compile_ragged_copy(dtype: torch.dtype, vector: int):
 
 
 def ragged_copy(x: torch.Tensor) -> torch.Tensor:
-    """A contiguous copy of a matrix of any shape, row distance and alignment.
+    """A contiguous copy of a matrix of any shape, row distance and alignment. No autograd.
 
-    x: (M, N) float32, float16 or bfloat16, x.stride(1) == 1, any x.stride(0) >= 0. Loads and stores
+    x: (M, N) float32, float16 or bfloat16, x.stride(1) == 1, any x.stride(0) >= 0, fewer than
+       2**31 rows and columns (their product may be more). Loads and stores
        are as wide as N, the row stride and the address allow: 16 bytes down to one element.
     Returns a new contiguous (M, N). Moves 2*M*N*itemsize bytes.
     Raises ValueError naming what x must be.
@@ -271,6 +272,8 @@ def ragged_copy(x: torch.Tensor) -> torch.Tensor:
     check_argument("x", x)
     if x.dim() != 2 or (x.shape[1] > 1 and x.stride(1) != 1):
         raise ValueError("x must be a matrix whose rows are contiguous: x.stride(1) == 1")
+    if max(x.shape) >= 2**31 - 1024:  # rows and columns are counted in 32 bits
+        raise ValueError(f"x must have fewer than 2**31 rows and columns, got {tuple(x.shape)}")
     out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
     if x.numel():
         vector = widest_vector(x)
@@ -367,6 +370,14 @@ def silu_mul(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 
 # %% reference the fused kernel with one element a thread, for the speed table
+def check_pair(x: torch.Tensor, y: torch.Tensor) -> None:
+    """What the kernels of the speed table ask of their operands."""
+    check_argument("x", x)
+    check_argument("y", y)
+    if y.shape != x.shape or y.dtype != x.dtype or not (x.is_contiguous() and y.is_contiguous()):
+        raise ValueError("x and y must be contiguous, of one shape and dtype")
+
+
 @cute.kernel
 def scalar_silu_mul_kernel(mX: cute.Tensor, mY: cute.Tensor, mO: cute.Tensor):
     """silu(X) * Y, one element a thread. mX, mY, mO: (N,)."""
@@ -399,7 +410,12 @@ def compile_scalar_silu_mul(dtype: torch.dtype):
 
 def scalar_silu_mul(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     """silu(x) * y of contiguous CUDA tensors of one shape and dtype, at most 2**30 elements."""
+    check_pair(x, y)
+    if x.numel() > 2**30:
+        raise ValueError(f"x must have at most 2**30 elements, got {x.numel()}")
     out = torch.empty_like(x)
+    if not x.numel():
+        return out
     arguments = (from_dlpack(t.detach().view(-1)).mark_layout_dynamic(0) for t in (x, y, out))
     compile_scalar_silu_mul(x.dtype)(*arguments, current_stream())
     return out
@@ -433,6 +449,7 @@ def triton_silu_mul_kernel(x_ptr, y_ptr, out_ptr, numel, BLOCK: tl.constexpr):
 
 def triton_copy(x: torch.Tensor) -> torch.Tensor:
     """A copy of a contiguous CUDA tensor of any shape."""
+    check_pair(x, x)
     out = torch.empty_like(x)
     block = TRITON_BLOCK_BYTES // x.itemsize
     triton_copy_kernel[(triton.cdiv(x.numel(), block),)](x, out, x.numel(), BLOCK=block)
@@ -441,6 +458,7 @@ def triton_copy(x: torch.Tensor) -> torch.Tensor:
 
 def triton_silu_mul(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     """silu(x) * y of contiguous CUDA tensors of one shape and dtype."""
+    check_pair(x, y)
     out = torch.empty_like(x)
     block = TRITON_BLOCK_BYTES // x.itemsize
     triton_silu_mul_kernel[(triton.cdiv(x.numel(), block),)](x, y, out, x.numel(), BLOCK=block)

@@ -318,3 +318,12 @@ def test_triton_kernels_are_measured_and_read(tmp_path: Path) -> None:
     assert finding.picture.startswith(
         "   7 |     tl.store(y_ptr + i, 2 * tl.load(x_ptr + i))\nbecame\n"
     )
+
+
+def test_a_rule_about_order_names_what_comes_too_late() -> None:
+    rule = Rule("loads_first", "ld.global", "all loads first", before="st.global")
+    load, store = WIDE.splitlines(keepends=True)[0], WIDE.splitlines(keepends=True)[2]
+    assert check_rules(exercise(rule), both(load + load + store + store)).verdict is Verdict.PASS
+    late = check_rules(exercise(rule), both(load + store + load + store))
+    assert late.verdict is Verdict.FAIL
+    assert "1 after the first st.global" in late.reason

@@ -34,12 +34,20 @@ def exercise(*diagnoses: Diagnosis) -> Exercise:
 
 def test_the_first_diagnosis_that_matches_is_said() -> None:
     tree = ast.parse("tl.load(p, mask=m)")
-    evidence = Evidence("run", cases=("tail_1",), tree=tree)
+    evidence = Evidence("run", cases=("tail_1",), error="check:values", tree=tree)
     found = diagnose(exercise(NO_OTHER, TAIL), evidence, Finding("wrong"))
     assert (found.probable, found.reread) == ("Lanes past N hold anything.", "Masks")
     repaired = Evidence("run", cases=("tail_1",), tree=ast.parse("tl.load(p, mask=m, other=0)"))
     found = diagnose(exercise(NO_OTHER, TAIL), repaired, Finding("wrong"))
     assert (found.probable, found.reread) == ("The tail is not masked.", "One row a program")
+
+
+def test_what_only_the_source_tells_explains_no_exception_and_no_hang() -> None:
+    tree = ast.parse("tl.load(p, mask=m)")
+    for error in ("NameError: name 'q' is not defined", "check:timeout", "check:registers"):
+        evidence = Evidence("run", error=error, tree=tree)
+        found = diagnose(exercise(NO_OTHER), evidence, Finding("wrong", probable="A guess."))
+        assert found.probable == "A guess."
 
 
 def test_a_diagnosis_of_the_exercise_replaces_what_the_stage_guessed() -> None:

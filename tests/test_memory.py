@@ -66,3 +66,11 @@ def test_allowed_operators_and_the_graders_own_are_not_noted():
             torch.ones(2).exp()
     assert "aten::add" not in watch.used
     assert "aten::exp" not in watch.used
+
+
+def test_tensors_that_are_filled_when_made_have_guards_and_keep_their_values():
+    with Watch() as watch:
+        zeros = torch.zeros_like(torch.ones(3))
+        full = torch.full((2,), 7.0)
+    assert zeros.tolist() == [0.0] * 3 and full.tolist() == [7.0] * 2
+    assert len(watch.fresh) == 2

@@ -137,3 +137,21 @@ def test_a_shown_solution_is_remembered_beside_the_rest(progress: Progress) -> N
     progress.mark_solution_shown("ch.x")
     entry = progress.entry("ch.x")
     assert (entry.solution_shown, entry.hints) == (True, 1)
+
+
+def test_a_failed_run_takes_back_a_pass_that_never_ran(tmp_path):
+    from dataclasses import replace
+
+    from checkers.exercise import Stage
+
+    progress = Progress(tmp_path)
+    compiled = replace(report("pass", 3, name="ch04.x"), stages=(Stage("run", Verdict.SKIP),))
+    wrong = replace(report("fail", 0, name="ch04.x"), stages=(Stage("run", Verdict.FAIL),))
+    right = replace(report("pass", 10, name="ch04.x"), stages=(Stage("run", Verdict.PASS),))
+    progress.record(compiled)
+    assert progress.status("ch04.x") == "pass"
+    progress.record(wrong)
+    assert progress.status("ch04.x") == "fail"
+    progress.record(right)
+    progress.record(wrong)
+    assert progress.status("ch04.x") == "pass"

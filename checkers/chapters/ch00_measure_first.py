@@ -23,6 +23,11 @@ PROGRAMS: dict[str, tuple] = {
         {name: (MATRIX, 2) for name in ("x", "scaled", "shifted", "y")},
         ("y",),
     ),
+    "scale_and_add": (
+        [(("x",), "scaled"), (("scaled", "residual"), "y")],
+        {name: (MATRIX, 2) for name in ("x", "scaled", "residual", "y")},
+        ("y",),
+    ),
     "softmax": (
         [
             (("x",), "wide"),
@@ -96,6 +101,11 @@ BYTES_MOVED = Exercise(
         Case("copy_eager", {"program": "copy", "fused": False}, "one read and one write"),
         Case("chain_eager", {"program": "chain", "fused": False}, "what lies between is moved too"),
         Case("softmax_eager", {"program": "softmax", "fused": False}, "two sizes of element"),
+        Case(
+            "residual_fused",
+            {"program": "scale_and_add", "fused": True},
+            "an input that only a later step reads",
+        ),
         Case("copy_fused", {"program": "copy", "fused": True}, "nothing to fuse"),
         Case("chain_fused", {"program": "chain", "fused": True}, "what lies between stays inside"),
         Case(
@@ -280,7 +290,7 @@ FIX_THE_TIMER = Exercise(
         "Six things, in this order: warm up, wait, pause, marks around every launch on the next "
         "buffer, wait, median.",
         "start = gpu.record(); gpu.launch(buffers[index % len(buffers)]); end = gpu.record(), all "
-        "behind one gpu.pause(1000.0)",
+        "behind one gpu.pause(10.0 * samples)",
     ),
     diagnoses=ch00_mistakes.FIX_THE_TIMER_DIAGNOSES,
     mistakes=ch00_mistakes.FIX_THE_TIMER_MISTAKES,

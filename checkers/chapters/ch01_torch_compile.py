@@ -163,6 +163,8 @@ def requests(case: Case, generator: torch.Generator) -> tuple:
     values = case.parameters.get("values", "normal")
     if values == "negative":
         x -= 150  # exp(-150) is 0 in float32
+    elif values == "very_negative":
+        x -= 1e5
     elif values == "huge_padding":
         x[:, N // 2 :] = 1000
     return x.to(case.dtype), case["calls"]
@@ -200,6 +202,11 @@ VARYING_ROWS = Exercise(
             "all_below_zero",
             {"N": 1024, "dtype": "bfloat16", "calls": SHORT_REQUESTS, "values": "negative"},
             "a padding of 0 would be the largest value of its row",
+        ),
+        Case(
+            "far_below_zero",
+            {"N": 1024, "dtype": "float32", "calls": SHORT_REQUESTS, "values": "very_negative"},
+            "only -inf is below every number",
         ),
         Case(
             "huge_padding",

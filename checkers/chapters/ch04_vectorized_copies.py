@@ -237,7 +237,15 @@ VECTOR = Exercise(
     oracle=copy_of,
     tolerance=Tolerance(exact=True),
     forbidden=FORBIDDEN,
-    rules=vector_rules(READS, WRITES),
+    rules=(
+        *vector_rules(READS, WRITES),
+        Rule(
+            "loads_first",
+            "ld.global",
+            "all loads should be under way before the first store",
+            before="st.global",
+        ),
+    ),
     speed=(
         SpeedTarget(case("large", "", (2**28,), "bfloat16", needs_gpu=True), bytes_of(2)),
         SpeedTarget(case("large_float32", "", (2**27,), "float32", needs_gpu=True), bytes_of(2)),

@@ -144,6 +144,13 @@ class _Variant:
         named = [each for each in self.instructions if each.is_a(rule.opcode)]
         return [each for each in named if not matches(rule, each)]
 
+    def late(self, rule: Rule) -> list[Instruction]:
+        """Those that stand after the first instruction that they must all precede."""
+        opcodes = enumerate(self.instructions)
+        first = next((at for at, each in opcodes if each.is_a(rule.before)), None)
+        later = () if first is None else self.instructions[first:]
+        return [each for each in later if matches(rule, each)]
+
 
 def matches(rule: Rule, instruction: Instruction) -> bool:
     """Whether an instruction has the rule's opcode and modifiers and moves enough bits."""
@@ -206,6 +213,10 @@ def _breach(rule: Rule, groups: Sequence[Sequence[_Variant]]) -> tuple[str, list
         return f"{most} found, at least {rule.at_least} wanted", strays
     if rule.every and strays:
         return f"{len(strays)} of {len(strays) + most} are otherwise", strays
+    if rule.before:
+        late = [s for group in groups for s in min((v.late(rule) for v in group), key=len)]
+        if late:
+            return f"{len(late)} after the first {rule.before}", late
     return "", []
 
 

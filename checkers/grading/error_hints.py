@@ -110,6 +110,11 @@ MESSAGES: tuple[tuple[tuple[str, ...], str], ...] = (
         "torch.exp.",
     ),
     (("has no attribute 'is_const'",), _GRID),
+    (
+        ("'int' object has no attribute 'to'",),
+        "On a GPU this works; in the interpreter a loop's counter is a Python int. "
+        "tl.cast(row, tl.int64) works in both.",
+    ),
     (("object of type", "has no len()"), _GRID),
     (
         ("'NoneType' object has no attribute 'type'",),

@@ -281,12 +281,13 @@ def _name_hint(error: NameError, source: str) -> str:
         )
     if name in sys.stdlib_module_names or name in ("torch", "triton", "cutlass", "numpy"):
         return (
-            f"An exercise's cell must import what it uses beyond the setup cell: add import {name}."
+            f"Add import {name}: a cell gets the notebook's setup cell and nothing else, a file gets "
+            "only itself."
         )
     near = difflib.get_close_matches(name, bound, n=1, cutoff=0.75)
     if near:
         return f"Did you mean {near[0]}?"
     return (
-        "An exercise's cell must define or import what it uses beyond the setup cell; what other "
-        "exercises' cells define is not there."
+        "A cell gets the notebook's setup cell and nothing else: what other cells define is not "
+        "there. A file gets only itself: copy the setup cell to its top, without %load_ext."
     )

@@ -48,6 +48,12 @@ def fill_guard(zone: torch.Tensor, mark: float) -> None:
         zone.fill_(GUARD_INTEGER)
 
 
+# Those that allocate and fill: their tensors get guard zones too, but no poison.
+FILLED_OPS = frozenset(
+    f"aten::{name}" for name in "zeros zeros_like new_zeros full full_like new_full".split()
+)
+
+
 @dataclass
 class Guarded:
     """A tensor between two guard zones of one buffer."""
@@ -114,8 +120,10 @@ class Watch(TorchDispatchMode):
         name = func._schema.name
         if name not in FREE_OPS and name not in self.allowed and name not in self.used:
             self.used.append(name)
-        if "empty" in name and isinstance(result, torch.Tensor):
+        if ("empty" in name or name in FILLED_OPS) and isinstance(result, torch.Tensor):
             kept = guarded(result.shape, result.stride(), result.dtype, result.device, SHOWS)
+            if name in FILLED_OPS:
+                kept.tensor.copy_(result)
             self.fresh.append(kept)
             return kept.tensor
         return result

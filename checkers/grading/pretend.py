@@ -178,4 +178,5 @@ def _cuda_functions(capability: tuple[int, int]) -> dict[str, Any]:
         "get_device_properties": lambda device=None: properties,
         "get_device_name": lambda device=None: properties.name,
         "device": device,
+        "device_of": device,
     }

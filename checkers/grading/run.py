@@ -82,6 +82,9 @@ def run_stage(
     reason = f"right on {len(results.passed)} cases"
     if results.too_large:
         reason += f"; not enough free GPU memory for {', '.join(results.too_large)}"
+    waiting = [case.name for case in exercise.cases if case.needs_gpu and place.device != "cuda"]
+    if waiting:
+        reason += f"; not tried without a GPU: {', '.join(waiting)}"
     measures = {
         "cases": len(results.passed),
         "too_large": results.too_large,

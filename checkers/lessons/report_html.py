@@ -13,7 +13,7 @@ from html import escape
 from typing import Any
 
 from checkers.exercise import Exercise, Finding, Report, Stage, Verdict
-from checkers.report_text import WORDS, open_reasons, points_text
+from checkers.report_text import WORDS, open_reasons, outcome, points_text
 
 # White text on each of these has a contrast of at least 4.5 to 1.
 COLOURS = {
@@ -52,7 +52,9 @@ _FINDING = "border-left:3px solid #c62828;padding-left:.9em;margin:.6em 0 .2em"
 def report_html(report: Report, origin: str = "") -> str:
     """The whole report. origin: what was graded, said when it is not the learner's cell."""
     points = points_text(report.points, report.max_points, report.open_points)
-    head = f"{badge(report.verdict)} &nbsp;<b>{escape(report.id)}</b> &nbsp;{points}"
+    head = (
+        f"{badge(report.verdict, outcome(report))} &nbsp;<b>{escape(report.id)}</b> &nbsp;{points}"
+    )
     graded = f'<div style="{_QUIET}">Graded: {escape(origin)}.</div>' if origin else ""
     body = ""
     if report.verdict is not Verdict.NOT_ATTEMPTED:

@@ -14,6 +14,13 @@ MEDIAN = "return statistics.median(times)"
 
 BYTES_MOVED_DIAGNOSES: tuple[Diagnosis, ...] = (
     Diagnosis(
+        "Inputs are what no step writes, whichever step reads them: a later one may need an array "
+        "that the first does not.",
+        reread="What fusing saves",
+        cases=frozenset({"residual_fused"}),
+        passing=frozenset({"copy_fused", "softmax_fused"}),
+    ),
+    Diagnosis(
         "A step has two sides: its inputs are read from memory and its output is written to it.",
         reread="Count the bytes",
         cases=frozenset({"copy_eager"}),
@@ -43,6 +50,17 @@ BYTES_MOVED_DIAGNOSES: tuple[Diagnosis, ...] = (
 )
 
 BYTES_MOVED_MISTAKES: tuple[Mistake, ...] = (
+    Mistake(
+        "inputs_of_the_first_step",
+        "run",
+        "Inputs are what no step writes",
+        replace=(
+            (
+                "inputs = {name for step in steps for name in step.reads} - written",
+                "inputs = set(steps[0].reads)",
+            ),
+        ),
+    ),
     Mistake(
         "reads_only",
         "run",
@@ -96,8 +114,8 @@ BYTES_MOVED_MISTAKES: tuple[Mistake, ...] = (
 
 ROOFLINE_TIME_DIAGNOSES: tuple[Diagnosis, ...] = (
     Diagnosis(
-        "Memory, arithmetic and launches go on at the same time: the whole takes as long as "
-        "the slowest, not as long as the fastest.",
+        "Return two things, the seconds first and then the name, both of the slowest of the three: "
+        "what goes on at the same time takes as long as the slowest, not as long as the fastest.",
         reread="The roofline",
         cases=frozenset({"only_bytes", "only_flops"}),
     ),
@@ -267,7 +285,7 @@ def time_kernel(gpu, buffers, samples=50):
         "no_pause",
         "run",
         "Queue a pause first",
-        replace=(("    gpu.pause(1000.0)\n", ""),),
+        replace=(("    gpu.pause(10.0 * samples)\n", ""),),
     ),
     Mistake(
         "the_mean",

@@ -40,6 +40,12 @@ def _compares_with_less_or_equal(tree: ast.Module) -> bool:
 
 FUSED_SOFTMAX_DIAGNOSES: tuple[Diagnosis, ...] = (
     Diagnosis(
+        "A reduced row has shape (M,), and is lined up with the columns: keepdim=True keeps it "
+        "(M, 1), one number a row.",
+        reread="Softmax in four steps",
+        error="Attempting to broadcast a dimension",
+    ),
+    Diagnosis(
         "Without dynamic=False the second shape makes N a variable, and a kernel for any N can't keep "
         "the row in registers: it loops, and reads x more than once.",
         reread="Sizes that change",
@@ -229,6 +235,12 @@ def fused_softmax(x):
 
 VARYING_ROWS_DIAGNOSES: tuple[Diagnosis, ...] = (
     Diagnosis(
+        "The padding wins where a whole row lies below it: a large negative number is not -inf.",
+        reread="Sizes that change",
+        cases=frozenset({"far_below_zero"}),
+        passing=frozenset({"all_below_zero"}),
+    ),
+    Diagnosis(
         "With dynamic=False every number of rows and every `valid` is compiled anew; after "
         "eight, Dynamo gives up and runs op by op.",
         reread="Sizes that change",
@@ -288,6 +300,12 @@ VARYING_ROWS_DIAGNOSES: tuple[Diagnosis, ...] = (
 )
 
 VARYING_ROWS_MISTAKES: tuple[Mistake, ...] = (
+    Mistake(
+        "padding_of_minus_10000",
+        "run",
+        "a large negative number is not -inf",
+        replace=(('x.float(), float("-inf")', "x.float(), -1e4"),),
+    ),
     Mistake(
         "left_to_itself",
         "codegen",

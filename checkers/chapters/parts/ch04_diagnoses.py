@@ -111,6 +111,12 @@ VECTOR: tuple[Diagnosis, ...] = (
     NO_WRITES,
     NO_READS,
     Diagnosis(
+        "A store waits for its load, and the next load stands behind that store. Registers hold "
+        "what is in flight: copy all vectors into tXrX first, and then all of them out.",
+        "Which thread takes which 16 bytes",
+        error="rule:loads_first",
+    ),
+    Diagnosis(
         "The copy atom asks for 128 bits, and nothing promises that a vector starts on such a "
         "boundary: say assumed_align=16, and give neighbouring threads whole vectors: a thread "
         "is `vector` elements further.",

@@ -89,6 +89,16 @@ SCALAR: tuple[Mistake, ...] = (
 
 VECTOR: tuple[Mistake, ...] = (
     Mistake(
+        "no_registers_between",
+        "codegen",
+        "Registers hold what is in flight",
+        replace=(
+            ("    tXrX = cute.make_rmem_tensor_like(tXgX)\n", ""),
+            ("cute.copy(load_store, tXgX, tXrX)", "cute.copy(load_store, tXgX, tXgO)"),
+            ("    cute.copy(load_store, tXrX, tXgO)\n", ""),
+        ),
+    ),
+    Mistake(
         "one_element_a_load",
         "codegen",
         "The loads are narrower than 16 bytes",
