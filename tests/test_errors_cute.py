@@ -232,7 +232,7 @@ def test_a_variable_that_only_one_branch_sets(tmp_path: Path) -> None:
 def test_a_kernel_that_needs_an_import(tmp_path: Path) -> None:
     finding, _ = explained(in_kernel("g[i] = math.pi\n"), tmp_path)
     assert finding.summary == "line 4: NameError: name 'math' is not defined"
-    assert finding.probable.endswith("add import math.")
+    assert finding.probable.startswith("Add import math: ")
 
 
 def test_a_store_of_another_type(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ KERNELS = {
     "unknown_name": (
         "@triton.jit\ndef k(x_ptr, n):\n    tl.store(x_ptr, math.pi)\n",
         "line 3: NameError: math is not defined",
-        "add import math",
+        "Add import math",
     ),
     "set_in_a_branch": (
         "@triton.jit\ndef k(x_ptr, n):\n    if n > 3:\n        y = 1.0\n    tl.store(x_ptr, y)\n",

@@ -189,7 +189,7 @@ MESSAGES: tuple[tuple[tuple[str, ...], str], ...] = (
     ),
     (
         ("failed to find name in frame builtins",),
-        "A name is not known: an exercise's cell must import what it uses beyond the setup cell.",
+        "A name is not known: a cell must import what it uses beyond the setup cell, a file all of it.",
     ),
     (("Unrecognized mode",), "The modes are default, reduce-overhead and max-autotune."),
 )
