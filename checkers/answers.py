@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -196,30 +195,10 @@ def with_mistake(cell: str, replace: tuple[tuple[str, str], ...], answer: str) -
     return f"{cell}\n{answer}" if answer else cell
 
 
-def defined_names(source: str) -> set[str]:
-    """Names that the source binds at its top level; empty when it does not parse."""
-    try:
-        tree = ast.parse(source)
-    except SyntaxError:
-        return set()
-    names: set[str] = set()
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            names.add(node.name)
-        elif isinstance(node, ast.Assign):
-            names.update(target.id for target in node.targets if isinstance(target, ast.Name))
-        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            names.add(node.target.id)
-        elif isinstance(node, ast.Import | ast.ImportFrom):
-            names.update((a.asname or a.name).partition(".")[0] for a in node.names)
-    return names
-
-
 __all__ = [
     "Answer",
     "AnswerError",
     "CourseError",
-    "defined_names",
     "from_cell",
     "from_file",
     "from_notebook",

@@ -11,6 +11,7 @@ import contextlib
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -80,7 +81,7 @@ def stages(exercise: Exercise, job: Mapping[str, Any]) -> tuple[Stage, ...]:
         if exercise.rules
         else not_read()
     )
-    return (with_seconds(compiled, seconds), rules)
+    return (replace(compiled, seconds=seconds), rules)
 
 
 LAUNCHED_NOTHING = {
@@ -99,13 +100,6 @@ class MissingFunction(Exception):
 def not_read() -> Stage:
     """The codegen stage of an answer that gave no code to read."""
     return skipped("codegen", "there is no code to read until it compiles")
-
-
-def with_seconds(stage: Stage, seconds: float) -> Stage:
-    """The stage, its time being that of compiling."""
-    from dataclasses import replace
-
-    return replace(stage, seconds=seconds)
 
 
 def captures(

@@ -20,7 +20,6 @@ from checkers.grading.diagnose import diagnose
 from checkers.grading.source import check_source
 from checkers.grading.worker import Ending, Worker
 
-NEEDS_DEVICE = "needs a GPU, or the simulator"
 OnStage = Callable[[Stage], None]
 DEVICES = ("auto", "cuda", "simulator")
 
@@ -180,7 +179,9 @@ class Grader:
     def _run(self, exercise: Exercise, job: Mapping[str, Any], place: str) -> tuple[Stage, Stage]:
         untimed = stages.skipped("speed", "an answer is timed once it is right")
         if place != "cuda" and exercise.rung is Rung.CUTE:
-            return stages.skipped("run", NEEDS_DEVICE), stages.skipped("speed", NEEDS_DEVICE)
+            return stages.skipped("run", stages.NEEDS_DEVICE), stages.skipped(
+                "speed", stages.NEEDS_DEVICE
+            )
         worker = self._on_cuda if place == "cuda" else self._on_cpu
         limit = self.limits.of("run", exercise, place)
         ending = worker.run("checkers.grading.run.main", dict(job), limit, preload(exercise, job))
@@ -192,7 +193,7 @@ class Grader:
         if run.verdict is not Verdict.PASS:
             return run, untimed
         if place != "cuda":
-            return run, stages.skipped("speed", NEEDS_DEVICE)
+            return run, stages.skipped("speed", stages.NEEDS_DEVICE)
         if "speed" not in found and exercise.speed:
             return run, broken("speed", exercise, ending, limit, job)
         return run, found.get("speed", untimed)
@@ -266,4 +267,4 @@ def broken(
     return replace(stage, seconds=ending.seconds)
 
 
-__all__ = ["DEVICES", "DeviceError", "Grader", "Limits", "NEEDS_DEVICE", "resolve_device"]
+__all__ = ["DEVICES", "DeviceError", "Grader", "Limits", "resolve_device"]

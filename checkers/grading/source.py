@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from checkers.exercise import Evidence, Exercise, Finding, Stage, Verdict
 from checkers.grading import diagnose, syntax
 
-_COURSE = "an answer is written with what its lesson teaches"
 _GRADER = "an answer may not reach into the grader"
 _ASYNC = "the grader waits for the current stream; work elsewhere is not seen by the clock"
 

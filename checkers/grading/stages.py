@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from checkers.exercise import Exercise, Finding, Report, Rule, Stage, Verdict
+from checkers.exercise import Exercise, Finding, Report, Stage, Verdict
 
+NEEDS_DEVICE = "needs a GPU, or the simulator"
 # Shares of an exercise's points. A stage that does not apply gives its share to the others.
 WEIGHTS = {"source": 0, "compile": 10, "run": 50, "codegen": 15, "speed": 25}
 
@@ -100,8 +101,3 @@ def with_output(stage: Stage, output: str) -> Stage:
     if stage.finding is None or not output.strip():
         return stage
     return replace(stage, finding=replace(stage.finding, output=output))
-
-
-def kernel_rules(exercise: Exercise) -> tuple[Rule, ...]:
-    """The exercise's rules about generated instructions."""
-    return tuple(rule for rule in exercise.rules if isinstance(rule, Rule))

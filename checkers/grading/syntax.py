@@ -205,11 +205,6 @@ def stores_without_mask(tree: ast.AST) -> list[ast.Call]:
     return [call for call in calls(tree, "tl.store") if not argument(call, "tl.store", "mask")]
 
 
-def method_used(tree: ast.AST, name: str) -> bool:
-    """Whether ``something.name`` occurs, called or not, something being no module."""
-    return bool(uses(tree, "." + name.removeprefix(".")))
-
-
 def value_of(node: ast.AST) -> object:
     """The value that an expression of literals has, infinities included; ``_ANYTHING`` if none.
 
