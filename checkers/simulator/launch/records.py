@@ -1,0 +1,56 @@
+"""What is simulated: one launch of one kernel, and the tensors that it may touch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+Dim3 = tuple[int, int, int]
+
+
+@dataclass
+class Tensor:
+    """A tensor in global memory, in the words of the source that made it.
+
+    name: as the source calls it ("x", "params.weight", "tensors[2]").  address: of its first
+    element, a real one.  shape, strides: in elements.  dtype: PyTorch's name without "torch.",
+    "bfloat16".  nbytes: from ``address`` to the end of its last element, 0 when it is empty.
+    owner: keeps the memory alive.  writable: False where a kernel must not write.
+    """
+
+    name: str
+    address: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: str
+    itemsize: int
+    nbytes: int
+    owner: Any = field(default=None, repr=False, compare=False)
+    writable: bool = True
+
+    @property
+    def end(self) -> int:
+        """The first address behind it."""
+        return self.address + self.nbytes
+
+
+@dataclass
+class Launch:
+    """One launch, as the host code asked for it.
+
+    ptx: the whole module.  kernel: the name of its .entry.  cluster: (1, 1, 1) where none was
+    asked for.  dynamic_shared: bytes.  parameters: the bytes of each .param, in order.
+    arch: "sm_90a".  attributes: others that the launch had, by name: "cooperative",
+    "programmatic_stream_serialization", "num_warps".
+    """
+
+    ptx: str
+    kernel: str
+    grid: Dim3
+    block: Dim3
+    cluster: Dim3
+    dynamic_shared: int
+    parameters: list[bytes]
+    tensors: list[Tensor]
+    arch: str
+    attributes: dict[str, Any] = field(default_factory=dict)
