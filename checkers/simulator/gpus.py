@@ -1,54 +1,122 @@
-"""The GPUs that can be stood for, by what code asks of them."""
+"""The GPUs whose limits the roofline card uses, and that a simulated device says it is.
+
+Sources: "NVIDIA H100 Tensor Core GPU Architecture" (white paper) and the data sheets of H100, H200
+and HGX B200 for memory and tensor-core rates (dense, without sparsity); the CUDA C++ Programming
+Guide's tables of technical specifications and of arithmetic throughput, columns 9.0 and 10.0, for
+what one SM has and does in a clock; ``cudaGetDeviceProperties`` for the clocks and the L2 sizes.
+NVIDIA publishes no bandwidth of L2 for these; 5120 bytes a clock is the figure of the A100's white
+paper. Nothing about the B200 was confirmed on hardware by this course.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-
-class UnknownGPU(ValueError):
-    """No GPU of that name is known; the text says which are."""
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
-class GPU:
-    """key: of ``--gpu``.  arch: "sm_90a".  sms: streaming multiprocessors.  l2_bytes,
-    memory_bytes: as the driver reports them.  shared_per_block: bytes of dynamic shared memory
-    that a block may ask for (opt-in).  shared_per_sm: bytes, 1 KiB of a block is the system's.
-    largest_cluster: of blocks, the non-portable limit.
+class Gpu:
+    """One GPU.
+
+    clock_ghz: the highest SM clock.  hbm_bytes_per_s, hbm_bytes: of its memory.  l2_bytes,
+    l2_bytes_per_clock: read by all SMs together.  shared_per_sm, shared_per_block: bytes, the second with opt-in;
+    shared_reserved: what the system takes from each block.  tensor_flops: by operand type, dense,
+    per second.  *_per_clock: lanes that an SM serves in a clock; issue_per_clock: warp instructions;
+    shared_wavefronts_per_clock: of 128 bytes.  confirmed: this course has measured on one.
     """
 
-    key: str
     name: str
+    title: str
     capability: tuple[int, int]
+    arch: str
     sms: int
+    clock_ghz: float
+    hbm_bytes: int
+    hbm_bytes_per_s: float
     l2_bytes: int
-    memory_bytes: int
-    shared_per_block: int = 227 * 1024
+    tensor_flops: dict[str, float] = field(hash=False)
+    confirmed: bool
+    l2_bytes_per_clock: int = 5120
     shared_per_sm: int = 228 * 1024
-    registers_per_sm: int = 65536
+    shared_per_block: int = 227 * 1024
+    shared_reserved: int = 1024
+    registers_per_sm: int = 64 * 1024
+    registers_per_thread: int = 255
     threads_per_sm: int = 2048
+    threads_per_block: int = 1024
     blocks_per_sm: int = 32
-    largest_cluster: int = 16
+    cluster_blocks: int = 8
+    issue_per_clock: int = 4
+    fp32_per_clock: int = 128
+    fp16_per_clock: int = 256
+    fp64_per_clock: int = 64
+    integer_per_clock: int = 64
+    convert_per_clock: int = 64
+    special_per_clock: int = 16
+    exchange_per_clock: int = 32
+    shared_wavefronts_per_clock: int = 1
 
     @property
-    def arch(self) -> str:
-        """The architecture with its accelerated features."""
-        return f"sm_{self.capability[0]}{self.capability[1]}a"
+    def clock_hz(self) -> float:
+        return self.clock_ghz * 1e9
 
 
-GPUS = {
-    gpu.key: gpu
+_HOPPER_TENSOR = {
+    "f64": 67e12, "tf32": 494.7e12, "f16": 989.4e12, "bf16": 989.4e12, "f8": 1978.9e12,
+    "i8": 1978.9e12,
+}  # fmt: skip
+_BLACKWELL_TENSOR = {
+    "f64": 37e12, "tf32": 1125e12, "f16": 2250e12, "bf16": 2250e12, "f8": 4500e12,
+    "f6": 4500e12, "f4": 9000e12, "i8": 4500e12,
+}  # fmt: skip
+
+GPUS: dict[str, Gpu] = {
+    gpu.name: gpu
     for gpu in (
-        GPU("h100", "NVIDIA H100 SXM", (9, 0), 132, 50 * 2**20, 80 * 10**9),
-        GPU("h200", "NVIDIA H200", (9, 0), 132, 60 * 2**20, 141 * 10**9),
-        GPU("b200", "NVIDIA B200", (10, 0), 148, 126 * 2**20, 180 * 10**9),
+        Gpu(
+            name="h100",
+            title="NVIDIA H100 SXM",
+            capability=(9, 0),
+            arch="sm_90a",
+            sms=132,
+            clock_ghz=1.98,
+            hbm_bytes=80 * 10**9,
+            hbm_bytes_per_s=3.35e12,
+            l2_bytes=50 * 2**20,
+            tensor_flops=_HOPPER_TENSOR,
+            confirmed=False,
+        ),
+        Gpu(
+            name="h200",
+            title="NVIDIA H200 SXM",
+            capability=(9, 0),
+            arch="sm_90a",
+            sms=132,
+            clock_ghz=1.98,
+            hbm_bytes=141 * 10**9,
+            hbm_bytes_per_s=4.8e12,
+            l2_bytes=60 * 2**20,
+            tensor_flops=_HOPPER_TENSOR,
+            confirmed=True,
+        ),
+        Gpu(
+            name="b200",
+            title="NVIDIA B200",
+            capability=(10, 0),
+            arch="sm_100a",
+            sms=148,
+            clock_ghz=1.965,
+            hbm_bytes=180 * 10**9,
+            hbm_bytes_per_s=8.0e12,
+            l2_bytes=126 * 2**20,
+            tensor_flops=_BLACKWELL_TENSOR,
+            confirmed=False,
+        ),
     )
 }
 
 
-def find(key: str) -> GPU:
-    """The GPU called ``key``. Raises UnknownGPU naming the known ones."""
-    try:
-        return GPUS[key.lower()]
-    except KeyError:
-        raise UnknownGPU(f"no GPU {key!r} is known; known are: {', '.join(GPUS)}") from None
+def gpu(name: str) -> Gpu:
+    """The GPU called "h100", "h200" or "b200"; ValueError naming them for another."""
+    if name.lower() not in GPUS:
+        raise ValueError(f"there is no GPU {name!r} here; there are: {', '.join(GPUS)}")
+    return GPUS[name.lower()]
