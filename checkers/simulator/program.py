@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 TYPE_BITS = {"pred": 1, "b128": 128, "f16x2": 32, "bf16x2": 32, "bf16": 16, "tf32": 32}
 TYPE_BITS |= {f"{kind}{bits}": bits for kind in "busf" for bits in (8, 16, 32, 64)}
 TYPE_BITS |= {"e4m3x2": 16, "e5m2x2": 16, "e4m3": 8, "e5m2": 8, "u16x2": 32, "s16x2": 32}
+TYPE_BITS |= {"f32x2": 64, "u32x2": 64}
 
 
 @dataclass(frozen=True)
@@ -122,12 +123,30 @@ class Instruction:
 
 
 @dataclass(frozen=True)
+class Relocation:
+    """An address in a variable's initial data (manual 5.4.4): the bytes from ``offset`` hold
+    ((address of ``symbol``) + ``addend``) >> ``shift``, cut to ``bytes``.
+
+    generic: written generic(symbol), the generic address; else the one in its state space.
+    """
+
+    offset: int
+    bytes: int
+    symbol: str
+    addend: int = 0
+    generic: bool = False
+    shift: int = 0
+
+
+@dataclass(frozen=True)
 class Variable:
     """A variable of a state space, or a parameter.
 
-    space: "param", "shared", "global", "const" or "local".  bytes: its size, 0 for an ``extern``
-    array without one.  align: in bytes.  data: its initial bytes, b"" for zero.  offset: in the
-    parameter buffer, for parameters.  pointer: a parameter declared .ptr.
+    space: "param", "shared", "global", "const" or "local"; "reg" for a parameter of a .func that
+    is a register.  name: unique within its function.  bytes: its size, 0 for an ``extern`` array
+    without one.  align: in bytes.  data: its first initial bytes, the others being zero; with
+    ``relocations``.  offset: in the parameter buffer, for parameters.  pointer: a parameter
+    declared .ptr.
     """
 
     name: str
@@ -139,6 +158,7 @@ class Variable:
     data: bytes = b""
     offset: int = 0
     pointer: bool = False
+    relocations: tuple[Relocation, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

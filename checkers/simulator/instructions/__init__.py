@@ -1,0 +1,4 @@
+"""The instruction families: a module for each, with the PTX ISA manual's sections in its docstring."""
+
+# Imported in this order; each registers its translators.
+MODULES = ("control",)
