@@ -14,7 +14,9 @@ PTX ISA 8.9.1.1 (asynchronous operations), 9.7.9.25.1 (how copies complete).
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -23,6 +25,40 @@ if TYPE_CHECKING:
 
 # random: chances that a step of the scheduler completes some operation of a cluster.
 RANDOM_CHANCE = 0.25
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """When asynchronous work is done. ``kind``: "latest", "earliest" or "random".
+
+    With random, warps go in any order too; equal seeds give equal runs.
+    """
+
+    kind: str = "latest"
+    seed: int = 0
+
+    @property
+    def is_random(self) -> bool:
+        return self.kind == "random"
+
+    @property
+    def is_earliest(self) -> bool:
+        return self.kind == "earliest"
+
+    @classmethod
+    def parse(cls, text: str) -> Schedule:
+        """latest, earliest or random:SEED. Raises ValueError saying what is allowed."""
+        if text in ("latest", "earliest"):
+            return cls(text)
+        match = re.fullmatch(r"random:([0-9]+)", text)
+        if match:
+            return cls("random", int(match[1]))
+        raise ValueError(
+            f"a schedule is latest, earliest or random:SEED with a whole number as SEED, not {text!r}"
+        )
+
+    def __str__(self) -> str:
+        return f"random:{self.seed}" if self.is_random else self.kind
 
 
 class Operation:
