@@ -32,7 +32,7 @@ class Group:
     None when all are.  timed_out: a wait that may time out did, because nothing else could run.
     """
 
-    __slots__ = ("_blocks", "_threads", "mask", "n", "pc", "rows", "timed_out", "warps", "wave")
+    __slots__ = ("_blocks", "_threads", "lane_count", "mask", "n", "pc", "rows", "timed_out", "warps", "wave")
 
     def __init__(
         self, wave: Wave, pc: int, warps: np.ndarray, mask: np.ndarray | None = None
@@ -43,6 +43,7 @@ class Group:
         self.rows = rows_of(warps)
         self.mask = mask
         self.n = len(warps)
+        self.lane_count = self.n * LANES if mask is None else int(np.count_nonzero(mask))
         self.timed_out = False
         self._threads: np.ndarray | None = None
         self._blocks: np.ndarray | None = None

@@ -92,7 +92,7 @@ class Wave:
         self._polled = False
         self._polled_at = self._timed_out_at = -1  # self.progress when that last happened
         self._idle_rounds = 0
-        self._random = random.Random(run.schedule.seed) if run.schedule.kind == "random" else None
+        self._random = random.Random(run.schedule.seed) if run.schedule.is_random else None
 
         lanes = np.arange(self.warps_per_block * LANES) < self.threads_per_block
         self.live = np.tile(lanes.reshape(-1, LANES), (self.blocks, 1))
@@ -105,7 +105,7 @@ class Wave:
         self.faults.wave = self
         self.memory = Memory(self)
         self.clocks = Clocks(self)
-        self.engine = Engine(self, run.schedule)
+        self.engine = Engine(self)
         for prepare in self.kernel.setup:
             prepare(self)
 
@@ -239,7 +239,7 @@ class Wave:
         """Runs ``group`` until it parts, parks, ends, or others should go first."""
         steps, end = self.kernel.steps, len(self.kernel.steps)
         merge_points, issues = self.kernel.merge_points, self.run.issues
-        others = self.schedule.kind == "random" or bool(self._ready)
+        others = self.schedule.is_random or bool(self._ready)
         while group is not None:
             start = pc = group.pc
             result: Any = None
@@ -254,6 +254,9 @@ class Wave:
             issues[start] += group.n
             issues[pc] -= group.n
             self.steps_done += pc - start
+            self.run.thread_instructions += group.lane_count * (pc - start)
+            if self.log.enabled:
+                self.log.issue(group, pc - start)
             if self.steps_done > self.run.limits.steps:
                 self.run.too_long()
             group = self._after(group, pc, result)
@@ -263,7 +266,7 @@ class Wave:
         returned."""
         polled, self._polled = self._polled, False
         if type(result) is Jump:
-            if len(result.groups) == 1 and not self._ready and self.schedule.kind != "random":
+            if len(result.groups) == 1 and not self._ready and not self.schedule.is_random:
                 return result.groups[0]
             parts: Any = result.groups
         elif result is not None:
@@ -280,7 +283,7 @@ class Wave:
                 self._polling.append(part)
             else:
                 self._push(part)
-        if self.schedule.kind == "random":
+        if self.schedule.is_random:
             self.engine.tick()
         return None
 

@@ -11,10 +11,12 @@ import numpy as np
 from checkers.simulator.counters import Counters
 from checkers.simulator.engine import Schedule
 from checkers.simulator.faults import Fault, Faults, Stop
-from checkers.simulator.gpus import Gpu, gpu_named
+from checkers.simulator.gpus import GPU
+from checkers.simulator.gpus import gpu as gpu_named
+from checkers.simulator.instruction_classes import instruction_class
 from checkers.simulator.kernel import Kernel, load
 from checkers.simulator.launch.records import Launch
-from checkers.simulator.log import Log, NoLog
+from checkers.simulator.log import NO_LOG, Log, NoLog
 from checkers.simulator.machine import Wave
 
 # A wave takes as many clusters as keep numpy busy, within memory.
@@ -44,7 +46,7 @@ class Result:
 
     launch: Launch
     kernel: Kernel
-    gpu: Gpu
+    gpu: GPU
     schedule: str
     faults: list[Fault]
     stopped: str
@@ -69,13 +71,12 @@ class Run:
     """A launch while it runs: what its waves share."""
 
     def __init__(
-        self, launch: Launch, schedule: Schedule, gpu: Gpu, log: Log | NoLog, limits: Limits
+        self, launch: Launch, schedule: Schedule, gpu: GPU, log: bool, limits: Limits
     ) -> None:
         self.launch = launch
         self.kernel = load(launch.ptx, launch.kernel)
         self.schedule = schedule
         self.gpu = gpu
-        self.log = log
         self.limits = limits
         self.faults = Faults()
         self.counters = Counters()
@@ -85,10 +86,13 @@ class Run:
         self.explicit_cluster = int(self.cluster != (1, 1, 1))
         self.cluster_size = int(np.prod(self.cluster))
         self.shared_bytes = self.kernel.dynamic_shared_start + launch.dynamic_shared
+        self.thread_instructions = 0
         self.issues = np.zeros(len(self.kernel.instructions) + 1, np.int64)
         self.started = time.monotonic()
-        self._first_blocks: dict[int, int] = {}
+        self.blocks_done = 0
         self._check()
+        warps = -(-int(np.prod(launch.block)) // 32)
+        self.first_log: Log | NoLog = Log(warps, self.cluster_size) if log else NO_LOG
 
     def _check(self) -> None:
         launch, gpu = self.launch, self.gpu
@@ -104,9 +108,9 @@ class Run:
         declared = self.kernel.function.threads
         if declared and self.kernel.function.threads_exact and tuple(launch.block) != declared:
             raise BadLaunch(f"the kernel was compiled for blocks of {declared}, not {launch.block}")
-        if self.shared_bytes > gpu.shared_per_block_opt_in + 1024:
+        if self.shared_bytes > gpu.shared_per_block + 1024:
             raise BadLaunch(
-                f"a block of {gpu.name} has at most {gpu.shared_per_block_opt_in} bytes of shared "
+                f"a block of {gpu.name} has at most {gpu.shared_per_block} bytes of shared "
                 f"memory, this one asks for {self.shared_bytes - 1024}"
             )
 
@@ -122,9 +126,10 @@ class Run:
         ids = cluster[:, None, :] * np.array(self.cluster) + rank[None]
         return ids.reshape(-1, 3)
 
-    def first_block_of(self, wave: Wave) -> int:
-        """How many blocks ran in the waves before."""
-        return self._first_blocks.get(id(wave), self._next_block)
+    @property
+    def log(self) -> Log | NoLog:
+        """The event log: it follows the first wave."""
+        return NO_LOG if self.blocks_done else self.first_log
 
     def too_long(self) -> None:
         """Called when a wave did more steps than the limit."""
@@ -144,12 +149,11 @@ class Run:
         )
         if self.clusters * threads <= THREADS_TOGETHER:
             together = self.clusters
-        self._next_block = 0
         try:
             for first in range(0, self.clusters, together):
                 wave = Wave(self, first, min(together, self.clusters - first))
                 wave.go()
-                self._next_block += wave.blocks
+                self.blocks_done += wave.blocks
                 if time.monotonic() - self.started > self.limits.seconds:
                     raise Stop(f"stopped after {self.limits.seconds:.0f} s")
         except Stop as stop:
@@ -166,7 +170,7 @@ def simulate(
     launch: Launch,
     *,
     schedule: str | Schedule = "latest",
-    gpu: str | Gpu = "h100",
+    gpu: str | GPU = "h100",
     log: bool = False,
     limits: Limits | None = None,
 ) -> Result:
@@ -179,14 +183,17 @@ def simulate(
         launch,
         Schedule.parse(schedule) if isinstance(schedule, str) else schedule,
         gpu_named(gpu) if isinstance(gpu, str) else gpu,
-        Log() if log else NoLog(),
+        log,
         limits or Limits(),
     )
     with np.errstate(all="ignore"):
         stopped = run.go()
     issues = np.cumsum(run.issues)[:-1]
     for instruction, count in zip(run.kernel.instructions, issues.tolist(), strict=True):
-        run.counters.issued(instruction, count)
+        if count:
+            run.counters.add(f"instructions_{instruction_class(instruction)}", count, instruction)
+    run.counters.add("thread_instructions", run.thread_instructions)
+    run.counters.add("blocks", run.blocks_done)
     run.faults.wave = None
     return Result(
         launch=launch,
@@ -196,7 +203,7 @@ def simulate(
         faults=list(run.faults),
         stopped=stopped,
         counters=run.counters,
-        log=run.log,
+        log=run.first_log,
         seconds=time.monotonic() - run.started,
         output="".join(run.output),
         shared_bytes=run.shared_bytes,

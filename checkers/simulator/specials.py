@@ -71,7 +71,7 @@ def special_values(wave: Wave, name: str) -> np.ndarray:
         case "nwarpid":
             out = np.full_like(thread, 64)
         case "smid":
-            out = per_block(wave.run.first_block_of(wave) + np.arange(wave.blocks)) % wave.gpu.sms
+            out = per_block(wave.run.blocks_done + np.arange(wave.blocks)) % wave.gpu.sms
         case "nsmid":
             out = np.full_like(thread, wave.gpu.sms)
         case "gridid":

@@ -43,6 +43,10 @@ def bra(instruction: Instruction, build: Builder) -> Step:
         stays = None if taken is group else group.narrowed(~predicate)
         here = group.pc + 1
         parts = []
+        if stays is not None and taken is not None:
+            both = len(np.intersect1d(stays.warps, taken.warps))
+            if both:
+                group.wave.counters.add("divergent_branches", both, instruction)
         if stays is not None:
             stays.pc = here
             parts.append(stays)
