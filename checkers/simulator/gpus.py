@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
-class Gpu:
+class GPU:
     """One GPU.
 
     clock_ghz: the highest SM clock.  hbm_bytes_per_s, hbm_bytes: of its memory.  l2_bytes,
@@ -69,10 +69,10 @@ _BLACKWELL_TENSOR = {
     "f6": 4500e12, "f4": 9000e12, "i8": 4500e12,
 }  # fmt: skip
 
-GPUS: dict[str, Gpu] = {
+GPUS: dict[str, GPU] = {
     gpu.name: gpu
     for gpu in (
-        Gpu(
+        GPU(
             name="h100",
             title="NVIDIA H100 SXM",
             capability=(9, 0),
@@ -85,7 +85,7 @@ GPUS: dict[str, Gpu] = {
             tensor_flops=_HOPPER_TENSOR,
             confirmed=False,
         ),
-        Gpu(
+        GPU(
             name="h200",
             title="NVIDIA H200 SXM",
             capability=(9, 0),
@@ -98,7 +98,7 @@ GPUS: dict[str, Gpu] = {
             tensor_flops=_HOPPER_TENSOR,
             confirmed=True,
         ),
-        Gpu(
+        GPU(
             name="b200",
             title="NVIDIA B200",
             capability=(10, 0),
@@ -115,7 +115,7 @@ GPUS: dict[str, Gpu] = {
 }
 
 
-def gpu(name: str) -> Gpu:
+def gpu(name: str) -> GPU:
     """The GPU called "h100", "h200" or "b200"; ValueError naming them for another."""
     if name.lower() not in GPUS:
         raise ValueError(f"there is no GPU {name!r} here; there are: {', '.join(GPUS)}")
