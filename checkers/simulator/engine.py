@@ -101,10 +101,10 @@ class Call(Operation):
 class Engine:
     """The pending operations of a wave."""
 
-    def __init__(self, wave: Wave) -> None:
+    def __init__(self, wave: Wave, schedule: Schedule) -> None:
         self.wave = wave
-        self._earliest = wave.schedule.is_earliest
-        self._random = random.Random(wave.schedule.seed)
+        self._earliest = schedule.is_earliest
+        self._random = random.Random(schedule.seed)
         # Insertion order is the order of issue; a dict drops from the middle in constant time.
         self._pending: dict[int, dict[Operation, None]] = {}
         self._queues: dict[Hashable, dict[Operation, None]] = {}
