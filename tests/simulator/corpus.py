@@ -1,0 +1,79 @@
+"""The PTX that the course's kernels become, and which instructions it has.
+
+    python -m tests.simulator.corpus FOLDER [ch02 ch04.vector_copy ...]
+
+compiles the reference solutions for every target, without a GPU, writes one .ptx file for each
+kernel to FOLDER and prints how often each instruction occurs, with its modifiers. Given a folder
+that holds .ptx files and no chapters to compile ("-"), it only counts.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from checkers import answers
+from checkers.course import Course
+from checkers.exercise import Exercise, Rung
+from checkers.grading import compile as compiling
+from checkers.grading.artifacts import CompiledKernel
+from checkers.simulator.parser import parse
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def compiled(exercise: Exercise) -> list[CompiledKernel]:
+    """The kernels of an exercise's reference solution, for every target."""
+    answer = answers.from_solution(Course(ROOT), exercise.id)
+    kernels: list[CompiledKernel] = []
+    with tempfile.TemporaryDirectory() as scratch:
+        job = {
+            "root": str(ROOT),
+            "exercise": exercise.id,
+            "scratch": scratch,
+            "setup": answer.setup,
+            "source": answer.source,
+            "seed": 0,
+        }
+        for tag, capturing in compiling.captures(exercise, job, kernels):
+            with capturing:
+                compiling.call_cases(exercise, job, tag)
+    return kernels
+
+
+def texts(names: Iterable[str] = ()) -> Iterator[tuple[str, str]]:
+    """(name, PTX text) of every distinct compilation of the exercises that ``names`` (chapters
+    and exercise ids; all without any) stand for."""
+    for exercise in Course(ROOT).select(names):
+        if exercise.rung is Rung.TORCH or not exercise.cases:
+            continue
+        seen: set[str] = set()
+        for kernel in compiled(exercise):
+            if kernel.ptx not in seen:
+                seen.add(kernel.ptx)
+                yield f"{exercise.id}_{kernel.target}_{len(seen)}", kernel.ptx
+
+
+def instructions(text: str) -> Counter[str]:
+    """How often each opcode with its modifiers stands in a PTX text."""
+    functions = parse(text).functions.values()
+    return Counter(each.name for function in functions for each in function.instructions)
+
+
+def main(folder: Path, names: list[str]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    if names != ["-"]:
+        for name, text in texts(names):
+            (folder / f"{name}.ptx").write_text(text, encoding="utf-8")
+    counts: Counter[str] = Counter()
+    for path in sorted(folder.glob("*.ptx")):
+        counts += instructions(path.read_text(encoding="utf-8"))
+    for name, count in sorted(counts.items()):
+        print(f"{count:7d} {name}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2:])
