@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from checkers.grading.pretend import PretendCuda, PretendTensor, pretended, real
+from checkers.simulator.gpus import gpu
+from checkers.simulator.launch.device import PretendCuda, PretendTensor, pretended, real
 
 
 def test_a_pretended_tensor_claims_cuda_and_shares_memory():
@@ -45,7 +46,7 @@ def test_what_is_made_on_the_cpu_does_not(make):
 
 
 def test_launch_code_gets_answers_for_the_chosen_capability():
-    with PretendCuda((10, 0)):
+    with PretendCuda(gpu("b200")):
         assert torch.cuda.is_available()
         assert torch.cuda.get_device_capability() == (10, 0)
         assert torch.cuda.current_stream().cuda_stream == 0

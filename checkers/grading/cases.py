@@ -16,8 +16,8 @@ import torch
 
 from checkers.exercise import Case, Exercise, Finding, Rung
 from checkers.grading.memory import Guarded, Watch, guarded_copy, interpreter_apart
-from checkers.grading.pretend import PretendCuda, pretended, real
 from checkers.grading.verify import Wrong, check_same, check_values, same_bits, tensors_of
+from checkers.simulator.launch.device import PretendCuda, pretended, real
 
 GPU_RUNS = 3  # a race shows by an answer that changes
 

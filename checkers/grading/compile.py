@@ -25,8 +25,9 @@ from checkers.grading.artifacts import CompiledKernel
 from checkers.grading.cases import generator_for
 from checkers.grading.codegen import check_compiled, check_rules
 from checkers.grading.diagnose import diagnose
-from checkers.grading.pretend import PretendCuda, pretended
 from checkers.grading.stages import applicable, failed, skipped, stage_to_json
+from checkers.simulator.gpus import gpu
+from checkers.simulator.launch.device import PretendCuda, pretended
 
 Emit = Callable[..., None]
 
@@ -125,8 +126,7 @@ def compile_cases(exercise: Exercise) -> tuple[Case, ...]:
 
 def call_cases(exercise: Exercise, job: Mapping[str, Any], tag: str) -> None:
     """Calls the answer on the cases to be compiled, with tensors that claim to be on CUDA."""
-    capability = (10, 0) if tag.endswith("sm_100a") else (9, 0)
-    with PretendCuda(capability):
+    with PretendCuda(gpu("b200" if tag.endswith("sm_100a") else "h200")):
         module = answer_module.load(job, tag)
         function = function_of(exercise, module)
         for case in compile_cases(exercise):

@@ -1,22 +1,24 @@
 """CPU tensors that say they are on a CUDA device, so that code written for one runs without it.
 
 Inside ``PretendCuda()``, ``device="cuda"`` gives a CPU tensor whose ``device`` is ``cuda:0``, and
-the parts of ``torch.cuda`` that launch code asks (streams, capability, properties) answer for a
-chosen GPU. Nothing is computed differently: this is for compiling and interpreting kernels.
+the parts of ``torch.cuda`` that launch code asks answer for a chosen GPU (torch_cuda.py). Nothing is
+computed differently: this is for compiling, simulating and interpreting kernels.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
-from types import SimpleNamespace
+import ctypes
+from collections.abc import Callable
 from typing import Any
-from unittest import mock
 
 import torch
 from torch.overrides import TorchFunctionMode
+from torch.utils._device import _device_constructors
 
-CUDA = torch.device("cuda", 0)
+from checkers.simulator.gpus import GPUS, GPU
+from checkers.simulator.launch.torch_cuda import CUDA, torch_cuda_answering
+
 KDL_CUDA = 2  # DLDeviceType in dlpack.h
 
 
@@ -45,15 +47,13 @@ class PretendTensor(torch.Tensor):
         """A capsule whose device type reads CUDA: the int32 at byte 8 of its DLTensor."""
         options.pop("stream", None)
         options.pop("dl_device", None)
-        capsule = torch.Tensor.__dlpack__(real(self), **options)
+        capsule = torch.Tensor.__dlpack__(real(self).detach(), **options)
         claim_cuda(capsule)
         return capsule
 
 
 def claim_cuda(capsule: Any) -> None:
     """Sets the device type of a DLPack capsule to CUDA, in place."""
-    import ctypes
-
     versioned = b"dltensor_versioned"
     api = ctypes.pythonapi
     api.PyCapsule_IsValid.argtypes = [ctypes.py_object, ctypes.c_char_p]
@@ -85,32 +85,41 @@ def pretended(value: Any) -> Any:
 
 
 def _is_cuda(device: Any) -> bool:
-    return device is not None and str(device).startswith("cuda")
+    if isinstance(device, bool) or not isinstance(device, torch.device | str | int):
+        return False
+    return isinstance(device, int) or str(device).startswith("cuda")  # 0 is the first GPU
 
 
-def _on_cpu(value: Any) -> Any:
-    return torch.device("cpu") if isinstance(value, torch.device) and _is_cuda(value) else value
+def _is_device(value: Any) -> bool:
+    return isinstance(value, torch.device) or (
+        isinstance(value, str) and value.startswith(("cuda", "cpu", "meta"))
+    )
 
 
 class PretendCuda(TorchFunctionMode):
     """While entered, PyTorch functions take and give pretended CUDA tensors.
 
-    capability: (major, minor) that ``torch.cuda.get_device_capability`` reports.
+    gpu: the one that ``torch.cuda`` answers for, an H200 if left out.
     """
 
-    def __init__(self, capability: tuple[int, int] = (9, 0)) -> None:
+    def __init__(self, gpu: GPU = GPUS["h200"]) -> None:
         super().__init__()
-        self.capability = capability
+        self.gpu = gpu
         self._patches = contextlib.ExitStack()
 
     def __enter__(self) -> PretendCuda:
-        for name, value in _cuda_functions(self.capability).items():
-            self._patches.enter_context(mock.patch.object(torch.cuda, name, value))
+        self._patches.enter_context(torch_cuda_answering(self.gpu))
+        overwrite = torch.__future__.get_overwrite_module_params_on_conversion()
+        # Else Module.to() keeps the parameter and replaces its data, and it stays a CPU tensor.
+        torch.__future__.set_overwrite_module_params_on_conversion(True)
+        self._patches.callback(
+            torch.__future__.set_overwrite_module_params_on_conversion, overwrite
+        )
         return super().__enter__()
 
     def __exit__(self, *exception: Any) -> None:
-        self._patches.close()
         super().__exit__(*exception)
+        self._patches.close()
 
     def __torch_function__(
         self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
@@ -122,21 +131,29 @@ class PretendCuda(TorchFunctionMode):
                 return pretended(args[0])
             if name == "cpu":
                 return real(args[0])
+            if name == "pin_memory":
+                return args[0]
+            kwargs.pop("pin_memory", None)
             asked = kwargs.get("device")
-            target = (
-                [a for a in args[1:] if isinstance(a, torch.device | str)] if name == "to" else []
-            )
-            leaves = any(str(a).startswith("cpu") for a in target)
-            touches = _is_cuda(asked) or any(_is_cuda(a) for a in target)
-            touches = touches or (asked is None and not leaves and _any_pretended(args, kwargs))
+            if asked is None and func in _device_constructors():
+                asked = torch.get_default_device()
+                asked = asked if _is_cuda(asked) else None
+            target = asked if asked is not None else _positional_device(name, args)
+            if target is None:
+                result = func(*args, **kwargs)
+                return pretended(result) if _any_pretended(args, kwargs) else result
+            if not _is_cuda(target):
+                return real(func(*args, **kwargs))
             if asked is not None:
                 kwargs["device"] = torch.device("cpu")
-            if target:
-                args = tuple(
-                    "cpu" if isinstance(a, str) and _is_cuda(a) else _on_cpu(a) for a in args
-                )
-            result = func(*args, **kwargs)
-        return pretended(result) if touches else real(result) if leaves else result
+            else:
+                args = (args[0], torch.device("cpu"), *args[2:])
+            return pretended(func(*args, **kwargs))
+
+
+def _positional_device(name: str, args: tuple) -> Any:
+    """Of ``x.to(device, ...)``."""
+    return args[1] if name == "to" and len(args) > 1 and _is_device(args[1]) else None
 
 
 def _any_pretended(args: Any, kwargs: dict | None = None) -> bool:
@@ -146,37 +163,3 @@ def _any_pretended(args: Any, kwargs: dict | None = None) -> bool:
         or (isinstance(value, tuple | list) and _any_pretended(value))
         for value in values
     )
-
-
-def _cuda_functions(capability: tuple[int, int]) -> dict[str, Any]:
-    """What launch code asks of ``torch.cuda``, answered for an H200 or a B200."""
-    properties = SimpleNamespace(
-        name="pretended GPU",
-        major=capability[0],
-        minor=capability[1],
-        multi_processor_count=132 if capability[0] == 9 else 148,
-        L2_cache_size=60 * 2**20 if capability[0] == 9 else 126 * 2**20,
-        total_memory=141 * 10**9,
-        shared_memory_per_block_optin=227 * 1024,
-        warp_size=32,
-    )
-    stream = SimpleNamespace(cuda_stream=0, device=CUDA, synchronize=lambda: None)
-
-    @contextlib.contextmanager
-    def device(_: Any = None) -> Iterator[None]:
-        yield
-
-    return {
-        "is_available": lambda: True,
-        "device_count": lambda: 1,
-        "current_device": lambda: 0,
-        "set_device": lambda _: None,
-        "current_stream": lambda device=None: stream,
-        "default_stream": lambda device=None: stream,
-        "synchronize": lambda device=None: None,
-        "get_device_capability": lambda device=None: capability,
-        "get_device_properties": lambda device=None: properties,
-        "get_device_name": lambda device=None: properties.name,
-        "device": device,
-        "device_of": device,
-    }
