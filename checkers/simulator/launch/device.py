@@ -16,7 +16,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._device import _device_constructors
 
-from checkers.simulator.gpus import GPUS, GPU
+from checkers.simulator.gpus import GPU, GPUS
 from checkers.simulator.launch.torch_cuda import CUDA, torch_cuda_answering
 
 KDL_CUDA = 2  # DLDeviceType in dlpack.h
