@@ -128,6 +128,9 @@ class Fault:
     def is_error(self) -> bool:
         return self.severity is Severity.ERROR
 
+    def __str__(self) -> str:
+        return self.text()
+
     def to_json(self) -> dict[str, Any]:
         """Plain data; the fields are described in report.py's schema."""
         lore = self.kind.lore
