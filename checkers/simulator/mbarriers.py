@@ -1,0 +1,432 @@
+"""mbarrier objects: what the hardware keeps in 8 opaque bytes of shared memory, and more.
+
+PTX ISA 9.7.13.15. An object counts the arrivals still pending in its current phase and the bytes
+of asynchronous copies still to come (the tx-count); a phase is complete when both are zero. Here it also
+knows its phases by number, not only by parity, who arrived and where, and which copies are in
+flight: so that a hang or a wait for the wrong phase can be explained.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from checkers.simulator.faults import Access, Kind
+from checkers.simulator.machine import Wait
+
+if TYPE_CHECKING:
+    from checkers.simulator.group import Group
+    from checkers.simulator.machine import Wave
+    from checkers.simulator.program import Instruction
+
+LIMIT = (1 << 20) - 1  # of the counts and, either way, of the tx-count
+BYTES = 8
+NEVER = -2  # last phase that a thread saw complete: none, not even the one before the first
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """What happened to a barrier in a phase. what: "arrive", "expect" or "complete"."""
+
+    what: str
+    amount: int
+    thread: int | None
+    site: Instruction
+
+
+@dataclass(eq=False)
+class PhaseWait(Wait):
+    """Threads that wait for one phase of one barrier."""
+
+    barrier: Mbarrier | None = None
+    phase: int = 0
+    first_time: bool = False  # none of them had waited for this barrier before
+
+    def reason(self) -> str:
+        assert self.barrier is not None
+        return self.barrier.why_not(self)
+
+    def at_deadlock(self) -> None:
+        """Names bytes that don't add up as a fault of their own."""
+        assert self.barrier is not None
+        self.barrier.blame_bytes()
+
+
+class Mbarrier:
+    """One barrier object.
+
+    block: in the wave.  offset: in its shared memory.  expected: arrivals of a phase.
+    pending: arrivals that are missing in this one.  tx: bytes announced and not yet arrived (negative:
+    arrived and not announced).  phase: number of the current, incomplete one.
+    """
+
+    def __init__(
+        self, wave: Wave, block: int, offset: int, count: int, thread: int, site: Instruction
+    ) -> None:
+        self.wave = wave
+        self.block, self.offset = block, offset
+        self.thread, self.site = thread, site
+        self.expected = self.pending = count
+        self.tx = 0
+        self.phase = 0
+        self.history: list[Arrival] = []
+        self.last_history: list[Arrival] = []
+        self.arrived_ever = False
+        self.copies: dict[Any, int] = {}  # operations in flight: bytes that they will bring
+        self.agent = wave.clocks.agent(
+            block // wave.cluster_size, ("mbarrier", block, offset, id(self))
+        )
+        self.published: Any = None  # what a wait for a complete phase learns
+        self._arriving: Any = None
+        self._waits: dict[int, PhaseWait] = {}
+        first = block * wave.warps_per_block * 32
+        self._first_thread = first
+        self.seen = np.full(wave.warps_per_block * 32, NEVER, np.int64)
+        self.trusted = np.zeros(wave.warps * 32, bool)  # threads known to have seen the init
+        self.init_agent: Any = None
+        self.init_time = 0
+
+    # --- words -----------------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """The barrier in words: by its variable's name, else by its place."""
+        at = self.offset
+        for name, variable in self.wave.kernel.shared_variables.items():
+            start = self.wave.kernel.shared_offsets.get(name)
+            if start is None or not start <= at < start + variable.bytes:
+                continue
+            index = f"[{(at - start) // BYTES}]" if variable.bytes > BYTES else ""
+            return f"the mbarrier {name}{index}"
+        return f"the mbarrier at byte {at - self.wave.kernel.dynamic_shared_start} of shared memory"
+
+    @property
+    def key(self) -> tuple[str, int, int, int]:
+        """Of the current phase, for the log."""
+        return ("mbarrier", self.block, self.offset, self.phase)
+
+    def key_of(self, phase: int) -> tuple[str, int, int, int]:
+        return ("mbarrier", self.block, self.offset, phase)
+
+    def arrivals_in_words(self) -> str:
+        """ "1 of 2 arrivals came"."""
+        came = self.expected - self.pending
+        if self.expected == 1:
+            return "its one arrival came" if came else "its one arrival is missing"
+        return f"{came} of {self.expected} arrivals came"
+
+    def bytes_in_words(self) -> str:
+        """ "it expects 16384 bytes, 8192 arrived"; "" when no bytes are concerned."""
+        told = sum(a.amount for a in self.history if a.what == "expect")
+        came = sum(a.amount for a in self.history if a.what == "complete")
+        if not told and not came and not self.tx:
+            return ""
+        came += told - came - self.tx  # bytes that came before this phase began count as well
+        if not told:
+            return f"nobody told it to expect bytes, yet {came} arrived"
+        return f"it expects {told} bytes, {came} arrived"
+
+    def why_not(self, wait: PhaseWait) -> str:
+        """Why those who wait wait for ever."""
+        parity = wait.phase & 1
+        text = f"waits for phase {wait.phase} (parity {parity}) of {self.name}"
+        text += f" (initialised with count {self.expected}, {line_of(self.site)})"
+        parts = [self.arrivals_in_words(), self.bytes_in_words()]
+        text += ": " + "; ".join(part for part in parts if part)
+        arrivals = [a for a in self.history if a.what == "arrive"]
+        if arrivals:
+            text += f"; last, an arrive at {line_of(arrivals[-1].site)}"
+        elif not self.arrived_ever:
+            text += "; nobody has ever arrived at it"
+        if wait.first_time and self.phase == 0 and parity == 0 and not self.arrived_ever:
+            text += (
+                ". If it says that a buffer is empty: the first wait of a producer must ask for "
+                "parity 1, which is true from the start"
+            )
+        return text
+
+    # --- what happens to it ----------------------------------------------------------------------
+
+    def report(self, kind: Kind, message: str, thread: int | None, site: Instruction) -> None:
+        """A fault at this barrier, beside the place where it was initialised."""
+        other = Access(self.thread, self.site, f"initialised with count {self.expected}")
+        self.wave.faults.report(kind, message, thread=thread, site=site, other=other)
+
+    def arrive(
+        self,
+        count: int,
+        thread: int | None,
+        site: Instruction,
+        knowledge: Any = None,
+        drop: bool = False,
+        may_complete: bool = True,
+        several: bool = False,
+    ) -> None:
+        """An arrive-on operation of ``count``, by one thread or (``several``) some of one warp.
+
+        knowledge: what it releases.  may_complete False: .noComplete.
+        """
+        began = self.phase
+        if drop:
+            self.expected -= count
+            if self.expected < 0:
+                self.report(
+                    Kind.MBARRIER,
+                    f"arrive_drop takes {count} from {self.name}, more than it expects",
+                    thread,
+                    site,
+                )
+                self.expected = 0
+        while count:
+            now = min(count, self.pending)
+            if now == 0:
+                self._too_many(count, thread, site)
+                return
+            self._join(knowledge)
+            self.history.append(Arrival("arrive", now, thread, site))
+            self.arrived_ever = True
+            self.pending -= now
+            count -= now
+            if self.pending == 0 and self.tx == 0 and not may_complete:
+                self.report(
+                    Kind.MBARRIER,
+                    f"an arrive.noComplete completes phase {self.phase} of {self.name}",
+                    thread,
+                    site,
+                )
+            self._advance()
+            if count and several and self.phase > began:
+                self.report(
+                    Kind.MBARRIER,
+                    f"the lanes of one warp complete phase {began} of {self.name} and arrive in "
+                    f"the next one as well: it takes {self.expected} arrival"
+                    f"{'s' if self.expected != 1 else ''} a phase, and more lanes arrive at once",
+                    thread,
+                    site,
+                )
+                several = False
+
+    def expect(self, amount: int, thread: int | None, site: Instruction) -> None:
+        """An expect-tx operation of ``amount`` bytes."""
+        self.history.append(Arrival("expect", amount, thread, site))
+        self._add_tx(amount, thread, site)
+        self._advance()
+
+    def complete_tx(
+        self, amount: int, thread: int | None, site: Instruction, knowledge: Any = None
+    ) -> None:
+        """A complete-tx operation of ``amount`` bytes."""
+        self._join(knowledge)
+        self.history.append(Arrival("complete", amount, thread, site))
+        self._add_tx(-amount, thread, site)
+        self._advance()
+
+    def increment(self, count: int, thread: int, site: Instruction) -> None:
+        """cp.async.mbarrier.arrive without .noinc: as many arrivals more in this phase."""
+        if self.pending + count > LIMIT:
+            self.report(
+                Kind.MBARRIER, f"{self.name} counts more than {LIMIT} arrivals", thread, site
+            )
+            return
+        self.pending += count
+
+    def publish(self, knowledge: Any) -> None:
+        """Knowledge that the phase's completion passes on, with no arrival of its own."""
+        self._join(knowledge)
+
+    # --- copies ----------------------------------------------------------------------------------
+
+    def starts(self, operation: Any, amount: int) -> int:
+        """A copy that will complete ``amount`` bytes here; the time of its agent: phase + 1."""
+        self.copies[operation] = amount
+        return self.phase + 1
+
+    def lands(self, operation: Any, thread: int | None, site: Instruction) -> None:
+        """The copy is complete."""
+        amount = self.copies.pop(operation, 0)
+        self.complete_tx(amount, thread, site)
+
+    # --- waiting ---------------------------------------------------------------------------------
+
+    def is_complete(self, parity: np.ndarray | int) -> np.ndarray | bool:
+        """Whether a wait for a phase of this parity is over."""
+        return parity != (self.phase & 1)
+
+    def wait_for(self, phase: int) -> PhaseWait:
+        """The Wait of those who need ``phase``."""
+        wait = self._waits.get(phase)
+        if wait is None:
+            wait = PhaseWait("mbarrier", True, self, phase)
+            self._waits[phase] = wait
+        return wait
+
+    def last_seen(self, threads: np.ndarray) -> np.ndarray:
+        """The last phase that each of these threads of its block saw complete."""
+        return self.seen[threads - self._first_thread]
+
+    def saw(self, threads: np.ndarray, phase: int | np.ndarray) -> None:
+        at = threads - self._first_thread
+        self.seen[at] = np.maximum(self.seen[at], phase)
+
+    def blame_bytes(self) -> None:
+        """At a deadlock: reports EXPECT_TX when it is the bytes that are wrong."""
+        if self.tx == 0:
+            return
+        told = [a for a in self.history if a.what == "expect"]
+        came = [a for a in self.history if a.what == "complete"]
+        at = (told or came or [Arrival("", 0, self.thread, self.site)])[-1]
+        if told and self.pending == 0 or not told:
+            self.report(
+                Kind.EXPECT_TX,
+                f"phase {self.phase} of {self.name} can't complete: {self.bytes_in_words()}",
+                at.thread,
+                at.site,
+            )
+
+    def init_known_by(self, threads: np.ndarray) -> np.ndarray:
+        """(k,) bool: whether they have synchronised with the thread that initialised it."""
+        return self.wave.clocks.agent_times(threads, self.init_agent) >= self.init_time
+
+    def phases_known_by(self, threads: np.ndarray) -> np.ndarray:
+        """(k,) how many phases they know to be complete, from their own waits or from others."""
+        return self.wave.clocks.agent_times(threads, self.agent)
+
+    # --- inside ----------------------------------------------------------------------------------
+
+    def _join(self, knowledge: Any) -> None:
+        if knowledge is None:
+            return
+        self._arriving = knowledge if self._arriving is None else self._arriving.join(knowledge)
+
+    def _add_tx(self, amount: int, thread: int | None, site: Instruction) -> None:
+        self.tx += amount
+        if not -LIMIT <= self.tx <= LIMIT:
+            self.report(
+                Kind.EXPECT_TX,
+                f"the tx-count of {self.name} becomes {self.tx}, beyond the {LIMIT} bytes that it "
+                "can count",
+                thread,
+                site,
+            )
+            self.tx -= amount
+
+    def _advance(self) -> None:
+        """Goes to the next phase when nothing is missing in this one."""
+        if self.pending or self.tx:
+            return
+        if self.copies:
+            self._completed_without_copies()
+        knowledge = self._arriving
+        nothing = self.wave.clocks.nothing(self.block // self.wave.cluster_size)
+        knowledge = nothing if knowledge is None else knowledge
+        knowledge = knowledge.with_agent(self.agent, self.phase + 1)
+        if self.published is not None:
+            knowledge = knowledge.join(self.published)
+        self.published = knowledge
+        self._arriving = None
+        self.last_history, self.history = self.history, []
+        done = self.phase
+        self.phase += 1
+        self.pending = self.expected
+        self.wave.progressed()
+        wait = self._waits.pop(done, None)
+        if wait is not None:
+            self.wave.wake(wait)
+
+    def _completed_without_copies(self) -> None:
+        operation, amount = next(iter(self.copies.items()))
+        last = self.history[-1] if self.history else None
+        self.report(
+            Kind.EXPECT_TX,
+            f"phase {self.phase} of {self.name} completes while a copy of {amount} bytes that "
+            "signals it is still in flight: nobody told the phase to expect these bytes",
+            last.thread if last else None,
+            operation.site,
+        )
+
+    def _too_many(self, count: int, thread: int | None, site: Instruction) -> None:
+        detail = self.bytes_in_words()
+        self.report(
+            Kind.MBARRIER,
+            f"{count} more arrival{'s' if count > 1 else ''} at {self.name} than the "
+            f"{self.expected} of phase {self.phase}"
+            + (f", which is not over: {detail}" * bool(detail)),
+            thread,
+            site,
+        )
+
+
+def line_of(site: Instruction) -> str:
+    from checkers.simulator.faults import learners_place
+
+    place = learners_place(site)
+    return f"line {place.line}" if place else f"PTX line {site.line}"
+
+
+class Mbarriers:
+    """All live mbarrier objects of a wave, by block and offset.
+
+    dead: those that were invalidated, with the thread and instruction that did it.
+    """
+
+    def __init__(self, wave: Wave) -> None:
+        self.wave = wave
+        self.live: dict[tuple[int, int], Mbarrier] = {}
+        self.dead: dict[tuple[int, int], tuple[int, Instruction]] = {}
+        self.last_init: dict[int, int] = {}  # thread: the number of its last init in its block
+        self._inits: dict[int, int] = {}  # block: how many
+
+    def find(self, block: int, offset: int) -> Mbarrier | None:
+        return self.live.get((block, offset))
+
+    def init(self, block: int, offset: int, count: int, thread: int, group: Group) -> None:
+        """mbarrier.init by ``thread``, one of ``group``."""
+        site = group.site
+        if not 1 <= count <= LIMIT:
+            self.wave.faults.report(
+                Kind.MBARRIER,
+                f"mbarrier.init with a count of {count}: it is 1 to {LIMIT}",
+                thread=thread,
+                site=site,
+            )
+            count = min(max(count, 1), LIMIT)
+        there = self.live.get((block, offset))
+        if there is not None:
+            there.report(
+                Kind.MBARRIER,
+                f"{there.name} is initialised again while it is in use: mbarrier.inval comes first",
+                thread,
+                site,
+            )
+        clocks, cluster = self.wave.clocks, block // self.wave.cluster_size
+        agent = clocks.agent(cluster, self.init_key(block))
+        time = self._inits[block] = self._inits.get(block, 0) + 1
+        self.last_init[thread] = time
+        # Who initialises knows of it, and passes it on by whatever it releases later.
+        clocks.acquire(np.array([thread]), clocks.nothing(cluster).with_agent(agent, time))
+        barrier = Mbarrier(self.wave, block, offset, count, thread, site)
+        barrier.init_agent, barrier.init_time = agent, time
+        self.live[block, offset] = barrier
+        self.dead.pop((block, offset), None)
+        self.wave.memory.claim(group, block, offset, BYTES, thread, barrier)
+
+    def inval(self, barrier: Mbarrier, thread: int, group: Group) -> None:
+        """mbarrier.inval by ``thread``, one of ``group``."""
+        if barrier.copies:
+            barrier.report(
+                Kind.MBARRIER,
+                f"{barrier.name} is invalidated while a copy that signals it is in flight",
+                thread,
+                group.site,
+            )
+        place = (barrier.block, barrier.offset)
+        self.live.pop(place, None)
+        self.dead[place] = (thread, group.site)
+        self.wave.memory.unclaim(barrier.block, barrier.offset, BYTES)
+
+    @staticmethod
+    def init_key(block: int) -> tuple[str, int]:
+        """The agent whose times number the inits of a block."""
+        return ("mbarrier init", block)
