@@ -17,7 +17,6 @@ from checkers.simulator.faults import Access, Kind
 from checkers.simulator.machine import Wait
 
 if TYPE_CHECKING:
-    from checkers.simulator.group import Group
     from checkers.simulator.machine import Wave
     from checkers.simulator.program import Instruction
 
@@ -363,70 +362,3 @@ def line_of(site: Instruction) -> str:
 
     place = learners_place(site)
     return f"line {place.line}" if place else f"PTX line {site.line}"
-
-
-class Mbarriers:
-    """All live mbarrier objects of a wave, by block and offset.
-
-    dead: those that were invalidated, with the thread and instruction that did it.
-    """
-
-    def __init__(self, wave: Wave) -> None:
-        self.wave = wave
-        self.live: dict[tuple[int, int], Mbarrier] = {}
-        self.dead: dict[tuple[int, int], tuple[int, Instruction]] = {}
-        self.last_init: dict[int, int] = {}  # thread: the number of its last init in its block
-        self._inits: dict[int, int] = {}  # block: how many
-
-    def find(self, block: int, offset: int) -> Mbarrier | None:
-        return self.live.get((block, offset))
-
-    def init(self, block: int, offset: int, count: int, thread: int, group: Group) -> None:
-        """mbarrier.init by ``thread``, one of ``group``."""
-        site = group.site
-        if not 1 <= count <= LIMIT:
-            self.wave.faults.report(
-                Kind.MBARRIER,
-                f"mbarrier.init with a count of {count}: it is 1 to {LIMIT}",
-                thread=thread,
-                site=site,
-            )
-            count = min(max(count, 1), LIMIT)
-        there = self.live.get((block, offset))
-        if there is not None:
-            there.report(
-                Kind.MBARRIER,
-                f"{there.name} is initialised again while it is in use: mbarrier.inval comes first",
-                thread,
-                site,
-            )
-        clocks, cluster = self.wave.clocks, block // self.wave.cluster_size
-        agent = clocks.agent(cluster, self.init_key(block))
-        time = self._inits[block] = self._inits.get(block, 0) + 1
-        self.last_init[thread] = time
-        # Who initialises knows of it, and passes it on by whatever it releases later.
-        clocks.acquire(np.array([thread]), clocks.nothing(cluster).with_agent(agent, time))
-        barrier = Mbarrier(self.wave, block, offset, count, thread, site)
-        barrier.init_agent, barrier.init_time = agent, time
-        self.live[block, offset] = barrier
-        self.dead.pop((block, offset), None)
-        self.wave.memory.claim(group, block, offset, BYTES, thread, barrier)
-
-    def inval(self, barrier: Mbarrier, thread: int, group: Group) -> None:
-        """mbarrier.inval by ``thread``, one of ``group``."""
-        if barrier.copies:
-            barrier.report(
-                Kind.MBARRIER,
-                f"{barrier.name} is invalidated while a copy that signals it is in flight",
-                thread,
-                group.site,
-            )
-        place = (barrier.block, barrier.offset)
-        self.live.pop(place, None)
-        self.dead[place] = (thread, group.site)
-        self.wave.memory.unclaim(barrier.block, barrier.offset, BYTES)
-
-    @staticmethod
-    def init_key(block: int) -> tuple[str, int]:
-        """The agent whose times number the inits of a block."""
-        return ("mbarrier init", block)

@@ -12,7 +12,7 @@ from checkers.simulator.faults import Kind
 from checkers.simulator.fences import Fences
 from checkers.simulator.group import Group
 from checkers.simulator.kernel import Step
-from checkers.simulator.mbarriers import Mbarriers
+from checkers.simulator.mbarrier_lookup import Mbarriers
 from checkers.simulator.modifiers import Modifiers
 from checkers.simulator.program import Instruction
 from checkers.simulator.shared_places import RANK_SHIFT

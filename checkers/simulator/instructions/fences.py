@@ -10,7 +10,7 @@ from checkers.simulator.building import Builder, translates
 from checkers.simulator.fences import Fences, TensorMapFences
 from checkers.simulator.group import Group
 from checkers.simulator.kernel import Step
-from checkers.simulator.mbarriers import Mbarriers
+from checkers.simulator.mbarrier_lookup import Mbarriers
 from checkers.simulator.modifiers import Modifiers, Unsupported
 from checkers.simulator.program import Immediate, Instruction
 

@@ -1,0 +1,181 @@
+"""The mbarrier that a lane addresses: found, and checked for whether it may be used there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from checkers.simulator.clusters import Clusters
+from checkers.simulator.faults import Access, Kind
+from checkers.simulator.group import Group
+from checkers.simulator.mbarriers import BYTES, LIMIT, Mbarrier
+from checkers.simulator.modifiers import Modifiers
+from checkers.simulator.shared_places import only, places, report_invalid
+
+if TYPE_CHECKING:
+    from checkers.simulator.machine import Wave
+    from checkers.simulator.program import Instruction
+
+SPACES = ("shared", "shared::cta", "shared::cluster")
+SCOPES = ("cta", "cluster", "gpu", "sys")
+PENDING_BITS = 20  # of the opaque state; the phase stands above
+
+
+class Mbarriers:
+    """All live mbarrier objects of a wave, by block and offset.
+
+    dead: those that were invalidated, with the thread and instruction that did it.
+    """
+
+    def __init__(self, wave: Wave) -> None:
+        self.wave = wave
+        self.live: dict[tuple[int, int], Mbarrier] = {}
+        self.dead: dict[tuple[int, int], tuple[int, Instruction]] = {}
+        self.last_init: dict[int, int] = {}  # thread: the number of its last init in its block
+        self._inits: dict[int, int] = {}  # block: how many
+
+    def find(self, block: int, offset: int) -> Mbarrier | None:
+        return self.live.get((block, offset))
+
+    def init(self, block: int, offset: int, count: int, thread: int, group: Group) -> None:
+        """mbarrier.init by ``thread``, one of ``group``."""
+        site = group.site
+        if not 1 <= count <= LIMIT:
+            self.wave.faults.report(
+                Kind.MBARRIER,
+                f"mbarrier.init with a count of {count}: it is 1 to {LIMIT}",
+                thread=thread,
+                site=site,
+            )
+            count = min(max(count, 1), LIMIT)
+        there = self.live.get((block, offset))
+        if there is not None:
+            there.report(
+                Kind.MBARRIER,
+                f"{there.name} is initialised again while it is in use: mbarrier.inval comes first",
+                thread,
+                site,
+            )
+        clocks, cluster = self.wave.clocks, block // self.wave.cluster_size
+        agent = clocks.agent(cluster, self.init_key(block))
+        time = self._inits[block] = self._inits.get(block, 0) + 1
+        self.last_init[thread] = time
+        # Who initialises knows of it, and passes it on by whatever it releases later.
+        clocks.acquire(np.array([thread]), clocks.nothing(cluster).with_agent(agent, time))
+        barrier = Mbarrier(self.wave, block, offset, count, thread, site)
+        barrier.init_agent, barrier.init_time = agent, time
+        self.live[block, offset] = barrier
+        self.dead.pop((block, offset), None)
+        self.wave.memory.claim(group, block, offset, BYTES, thread, barrier)
+
+    def inval(self, barrier: Mbarrier, thread: int, group: Group) -> None:
+        """mbarrier.inval by ``thread``, one of ``group``."""
+        if barrier.copies:
+            barrier.report(
+                Kind.MBARRIER,
+                f"{barrier.name} is invalidated while a copy that signals it is in flight",
+                thread,
+                group.site,
+            )
+        place = (barrier.block, barrier.offset)
+        self.live.pop(place, None)
+        self.dead[place] = (thread, group.site)
+        self.wave.memory.unclaim(barrier.block, barrier.offset, BYTES)
+
+    @staticmethod
+    def init_key(block: int) -> tuple[str, int]:
+        """The agent whose times number the inits of a block."""
+        return ("mbarrier init", block)
+
+
+def each_barrier(
+    group: Group, addresses: np.ndarray, space: str, what: str, remote: bool = True
+) -> Iterator[tuple[Mbarrier, Group]]:
+    """The live barriers that the lanes of ``group`` address, each with its lanes.
+
+    space: the state space modifier, "" for generic.  remote: barriers of other blocks are allowed.
+    Reports lanes that address no barrier, one whose init is not visible, or a remote one.
+    """
+    where = places(group, addresses, space == "")
+    if not where.valid.all():
+        report_invalid(group, ~where.valid, f"an mbarrier ({what})")
+    key = np.where(where.valid, where.blocks << 24 | where.offsets, -1)
+    state = group.wave.state(Mbarriers)
+    distinct = [int(key[0])] if (key == key[0]).all() else np.unique(key).tolist()
+    for one in distinct:
+        if one < 0:
+            continue
+        part = only(group, key == one)
+        assert part is not None
+        block, offset = one >> 24, one & 0xFFFFFF
+        chosen = key == one
+        if where.remote[chosen].any():
+            if not remote or space in ("shared", "shared::cta"):
+                group.wave.faults.report(
+                    Kind.MBARRIER,
+                    f"{what} on an mbarrier of another block: only arrive, expect_tx and complete_tx "
+                    "may be remote",
+                    group=part,
+                )
+                continue
+            if not group.wave.state(Clusters).may_touch(part, block, "an mbarrier"):
+                continue
+        barrier = state.find(block, offset)
+        if barrier is None:
+            _not_live(part, state, block, offset, what)
+            continue
+        _check_visible(part, barrier, what)
+        yield barrier, part
+
+
+def _not_live(part: Group, state: Mbarriers, block: int, offset: int, what: str) -> None:
+    died = state.dead.get((block, offset))
+    other = None
+    why = "before it was initialised"
+    if died is not None:
+        other = Access(died[0], died[1], "mbarrier.inval")
+        why = "after it was invalidated"
+    if offset % BYTES:
+        why = f"at byte {offset} of shared memory, no multiple of {BYTES}"
+    part.wave.faults.report(Kind.MBARRIER, f"{what} on an mbarrier {why}", group=part, other=other)
+
+
+def _check_visible(part: Group, barrier: Mbarrier, what: str) -> None:
+    """Whether the lanes know of the init: synchronised with the thread that did it."""
+    threads = part.threads()
+    if barrier.trusted[threads].all():
+        return
+    knows = barrier.init_known_by(threads)
+    barrier.trusted[threads] = True  # once is enough, said or seen
+    if knows.all():
+        return
+    blind = only(part, ~knows)
+    far = bool((part.wave.block_of(threads[~knows]) != barrier.block).any())
+    needed = "fence.mbarrier_init and a barrier of the cluster" if far else "a barrier of the block"
+    part.wave.faults.report(
+        Kind.MBARRIER,
+        f"{what} on {barrier.name}, whose initialisation is not visible to this thread: "
+        f"{needed} must stand between",
+        group=blind,
+        other=Access(barrier.thread, barrier.site, "mbarrier.init"),
+    )
+
+
+def sem_and_scope(modifiers: Modifiers, sems: tuple[str, ...], default: str) -> str:
+    """Takes .sem and .scope, in any place; the .sem. The scope only has to be one: a barrier of
+    another block is named by its address, and ordering with it is taken as meant."""
+    sem = modifiers.one_of(*sems, default=default)
+    modifiers.one_of(*SCOPES, default="cta")
+    return sem
+
+
+def lanes_of(part: Group, group: Group, values: np.ndarray) -> np.ndarray:
+    """(k,) the part's lanes of an operand that was read for the whole group, as int64."""
+    values = np.asarray(values)
+    if values.ndim < 2:
+        return np.full(len(part.threads()), int(values), np.int64)
+    if part is not group:
+        values = values[np.searchsorted(group.warps, part.warps)]
+    return part.lanes(values).astype(np.int64)
