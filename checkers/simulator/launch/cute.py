@@ -8,6 +8,7 @@ CUDA runtime. No C compiler, no driver.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import functools
 import inspect
 import re
@@ -22,7 +23,7 @@ import torch
 
 from checkers.simulator.gpus import GPU
 from checkers.simulator.launch.catching import call_with_names, unseen
-from checkers.simulator.launch.cute_runtime import Binary, Runtime
+from checkers.simulator.launch.cute_runtime import Binary, Runtime, unpacked
 from checkers.simulator.launch.device import pretended
 from checkers.simulator.launch.tensors import OWNER, named
 
@@ -215,8 +216,11 @@ def _tvm_ffi_patches() -> Iterator[tuple[Any, str, Any]]:
         # Theirs makes an object file and links it anew, with a runtime that is a file.
         if self.engine is None:
             return None
-        address = self.engine.raw_lookup("__tvm_ffi_" + self.function_name)
-        return tvm_ffi.Function.__from_extern_c__(address, keep_alive_object=self.engine)
+        function = unpacked(self.engine.raw_lookup("__tvm_ffi_" + self.function_name))
+        address = ctypes.cast(function, ctypes.c_void_p).value
+        return tvm_ffi.Function.__from_extern_c__(
+            address, keep_alive_object=(self.engine, function)
+        )
 
     def converting(original: Callable[..., Any]) -> Callable[..., Any]:
         noting = _noting_arguments(

@@ -50,6 +50,21 @@ class LaunchConfig(Structure):
     )
 
 
+def unpacked(packed: int) -> Any:
+    """A C function with the signature of TVM FFI's (TVMFFISafeCallType), from an engine's wrapper
+    of one, which takes an array of pointers to the arguments and to the result."""
+    call_packed = ctypes.CFUNCTYPE(None, c_void_p)(packed)
+
+    def call(handle: int | None, arguments: int, count: int, result: int) -> int:
+        status = c_int(-1)
+        values = (c_void_p(handle), c_void_p(arguments), c_int(count), c_void_p(result), status)
+        pointers = (c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
+        call_packed(pointers)
+        return status.value
+
+    return ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, c_int, c_void_p)(call)
+
+
 @dataclass
 class Binary:
     """The device code of one compiled function."""
@@ -110,6 +125,15 @@ class Runtime:
 
     def kernel_attribute(self, value: Any, attribute: int, kernel: int, device: int) -> None:
         value[0] = 0  # asked: static shared memory, to learn how much dynamic there can be
+
+    def load_once(self, state: Any, init: int, load: int, *_: Any) -> None:
+        """As TVM FFI's functions load their code, at each call: ``state`` is the library."""
+        if state[0]:
+            return
+        library = c_void_p()
+        ctypes.CFUNCTYPE(c_int, c_void_p)(init)(ctypes.byref(library))
+        ctypes.CFUNCTYPE(c_int, c_void_p, c_int)(load)(ctypes.byref(library), 0)
+        state[0] = library.value
 
     def nothing(self, *_: Any) -> None:
         """What only matters on a GPU: limits that are raised, streams that are waited for."""
@@ -207,6 +231,10 @@ FORMS: dict[str, tuple[Any, ...]] = {
     ),
     "_cudaLibraryGetKernel": (R.get_kernel, POINTER(c_uint64), c_void_p, c_char_p),
     "_cudaLibraryUnload": (R.nothing, c_void_p),
+    "cuda_dialect_init_library_once": (
+        R.load_once, POINTER(c_uint64), c_void_p, c_void_p, c_void_p,
+    ),
+    "cuda_dialect_unload_library_once": (R.nothing, c_void_p),
     "_cudaKernelSetAttributeForDevice": (R.nothing, c_void_p, c_int, c_int, c_int),
     "_cudaFuncSetAttribute": (R.nothing, c_void_p, c_int, c_int),
     "_cuKernelGetAttribute": (R.kernel_attribute, _INT, c_int, c_void_p, c_int),

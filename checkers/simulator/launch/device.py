@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +21,7 @@ from checkers.simulator.gpus import GPU, GPUS
 from checkers.simulator.launch.torch_cuda import CUDA, torch_cuda_answering
 
 KDL_CUDA = 2  # DLDeviceType in dlpack.h
+_END_OF_REPR = re.compile(r"((?:, (?:dtype|size|requires_grad|grad_fn)=[^\[\]]*)?)\)$")
 
 
 class PretendTensor(torch.Tensor):
@@ -39,6 +41,10 @@ class PretendTensor(torch.Tensor):
 
     def get_device(self) -> int:  # type: ignore[override]
         return 0
+
+    def __repr__(self, **_: Any) -> str:  # type: ignore[override]
+        """As a CUDA tensor's: with its device, before its dtype."""
+        return _END_OF_REPR.sub(f", device='{CUDA}'\\1)", repr(real(self)), count=1)
 
     def __dlpack_device__(self) -> tuple[int, int]:  # type: ignore[override]
         return (KDL_CUDA, 0)

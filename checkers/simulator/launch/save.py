@@ -45,11 +45,6 @@ def load(path: Path) -> Launch:
     return Launch(**fields)
 
 
-def contents(tensor: Tensor) -> torch.Tensor:
-    """What the tensor holds, with its shape and dtype."""
-    return tensor.owner
-
-
 def _bytes_of(tensor: Tensor) -> bytes:
     flat = (tensor.nbytes // tensor.itemsize,)
     owner = torch.Tensor.as_subclass(tensor.owner.detach(), torch.Tensor)
