@@ -1,4 +1,15 @@
 """The instruction families: a module for each, with the PTX ISA manual's sections in its docstring."""
 
 # Imported in this order; each registers its translators.
-MODULES = ("control",)
+MODULES = (
+    "control",
+    "integer",
+    "bits",
+    "floating",
+    "half",
+    "special",
+    "convert",
+    "select",
+    "move",
+    "cache",
+)

@@ -1,0 +1,10 @@
+"""The arithmetic of the GPU on NumPy arrays, bit for bit, with no machine around it.
+
+A function takes and gives arrays of any shape (or NumPy scalars), elementwise. Rounding modes are
+PTX's: "rn" nearest, ties to even; "rna" nearest, ties away from zero; "rz" to zero; "rm" down;
+"rp" up. None sets a mode of the host's floating-point unit.
+
+NaNs. The manual names one result only, the "canonical NaN", and gives no pattern for it; GPUs of
+sm_50 and later write 0x7fffffff for f32 and 0x7fff for f16 and bf16, whatever NaN went in, and
+these functions do the same. An f64 NaN is passed on as IEEE 754 hosts do.
+"""
