@@ -1,0 +1,122 @@
+"""Floating-point arithmetic, manual 9.7.3."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .case import Case, elementwise
+from .values import values
+
+ROUNDINGS = ("rn", "rz", "rm", "rp")
+DENSE = 65536
+
+
+def unary(name: str, type_: str, compare: str = "bits", count: int = 1024) -> Case:
+    return elementwise(
+        name, f"{name} %d, %a;", [("a", type_)], [("d", type_)], compare=compare, count=count
+    )
+
+
+def binary(name: str, type_: str, compare: str = "bits", count: int = 1024) -> Case:
+    return elementwise(
+        name,
+        f"{name} %d, %a, %b;",
+        [("a", type_), ("b", type_)],
+        [("d", type_)],
+        compare=compare,
+        count=count,
+    )
+
+
+def ternary(name: str, type_: str, count: int = 1024) -> Case:
+    def near(total: int) -> np.ndarray:
+        """For half of the elements -a*b rounded, or a neighbour: cancellation shows how often fma
+        rounds."""
+        c = values(type_, f"2/{type_}", total)
+        of = {"f32": np.float32, "f64": np.float64}[type_]
+        with np.errstate(all="ignore"):
+            a, b = (values(type_, f"{k}/{type_}", total).view(of) for k in range(2))
+            product = (-(a * b)).view(c.dtype)
+        shift = (np.arange(total) % 3 - 1).astype(c.dtype)
+        return np.where(np.arange(total) % 2 == 0, product + shift, c)
+
+    operands = [("a", type_), ("b", type_), ("c", type_, near)]
+    return elementwise(name, f"{name} %d, %a, %b, %c;", operands, [("d", type_)], count=count)
+
+
+def floating() -> list[Case]:
+    """f32 and f64 with every rounding, and what is exact."""
+    cases = []
+    for op in ("add", "sub", "mul"):
+        for r in ROUNDINGS:
+            cases += [binary(f"{op}.{r}{m}.f32", "f32") for m in ("", ".ftz")]
+        cases += [binary(f"{op}.{m}.f32", "f32") for m in ("rn.sat", "rz.ftz.sat")]
+        cases += [binary(f"{op}.{r}.f64", "f64", count=512) for r in ROUNDINGS]
+        cases += [binary(f"{op}.f32", "f32", count=256), binary(f"{op}.f64", "f64", count=256)]
+    for op in ("fma", "mad"):
+        for r in ROUNDINGS if op == "fma" else ("rn",):
+            cases += [ternary(f"{op}.{r}{m}.f32", "f32") for m in ("", ".ftz")]
+            cases.append(ternary(f"{op}.{r}.f64", "f64", count=512))
+    cases += [ternary(f"fma.{m}.f32", "f32") for m in ("rn.sat", "rp.ftz.sat")]
+    for r in ROUNDINGS:
+        cases += [binary(f"div.{r}{m}.f32", "f32") for m in ("", ".ftz")]
+        cases.append(binary(f"div.{r}.f64", "f64", count=512))
+        for op in ("rcp", "sqrt"):
+            cases += [unary(f"{op}.{r}{m}.f32", "f32") for m in ("", ".ftz")]
+            cases.append(unary(f"{op}.{r}.f64", "f64", count=512))
+    for op in ("min", "max"):
+        for m in ("", ".ftz", ".NaN", ".ftz.NaN", ".xorsign.abs", ".NaN.xorsign.abs"):
+            cases.append(binary(f"{op}{m}.f32", "f32"))
+        cases.append(binary(f"{op}.f64", "f64", count=512))
+    for op in ("abs", "neg"):
+        cases += [unary(f"{op}{m}.f32", "f32") for m in ("", ".ftz")]
+        cases.append(unary(f"{op}.f64", "f64", count=512))
+    cases += [binary("copysign.f32", "f32"), binary("copysign.f64", "f64", count=512)]
+    return cases
+
+
+def dense(name: str, start: int, stop: int) -> Case:
+    """``name`` over 65536 evenly spaced bit patterns: from start, before stop."""
+    step = (stop - start) // DENSE
+
+    def make(count: int) -> np.ndarray:
+        return (start + step * np.arange(count, dtype=np.int64)).astype(np.uint32)
+
+    return elementwise(
+        f"dense.{name}.{start:08x}",
+        f"{name} %d, %a;",
+        [("a", "f32", make)],
+        [("d", "f32")],
+        count=DENSE,
+        compare="bits",
+        compact=True,
+    )
+
+
+def approximate() -> list[Case]:
+    """Approximations. ``ulp`` and ``close`` bounds are those of the manual, absolute ones where it
+    gives such; the recording tells how far within them the hardware stays."""
+    cases = []
+    for m in ("", ".ftz"):
+        cases += [
+            binary(f"div.approx{m}.f32", "f32", "ulp:2"),
+            binary(f"div.full{m}.f32", "f32", "ulp:2"),
+            unary(f"rcp.approx{m}.f32", "f32", "ulp:1"),
+            unary(f"sqrt.approx{m}.f32", "f32", "ulp:1"),
+            unary(f"rsqrt.approx{m}.f32", "f32", "ulp:2"),
+            unary(f"ex2.approx{m}.f32", "f32", "ulp:2"),
+            unary(f"lg2.approx{m}.f32", "f32", "close:3e-7:3e-7"),
+            unary(f"sin.approx{m}.f32", "f32", "close:1e-5:2e-6"),
+            unary(f"cos.approx{m}.f32", "f32", "close:1e-5:2e-6"),
+        ]
+    cases.append(unary("tanh.approx.f32", "f32", "close:4.9e-4:0"))
+    cases += [unary(f"{op}.approx.ftz.f64", "f64", "close:1e-6:0", 512) for op in ("rcp", "rsqrt")]
+    one, two, four = 0x3F800000, 0x40000000, 0x40800000
+    cases += [dense(f"{op}.approx.ftz.f32", one, two) for op in ("ex2", "rcp", "lg2")]
+    cases += [dense("rsqrt.approx.ftz.f32", one, four), dense("sqrt.approx.ftz.f32", one, four)]
+    cases += [
+        dense("ex2.approx.ftz.f32", 0x3C000000, one),
+        dense("lg2.approx.ftz.f32", 0x3F000000, one),
+    ]
+    cases += [dense("tanh.approx.f32", 0x3A000000, 0x42000000)]
+    return cases

@@ -1,0 +1,63 @@
+"""16-bit floats, single and packed, manual 9.7.4."""
+
+from __future__ import annotations
+
+from .case import Case, elementwise
+from .values import everything
+
+COUNT = 1024
+
+
+def binary(name: str, type_: str, count: int = COUNT) -> Case:
+    operands = [("a", type_), ("b", type_)]
+    return elementwise(name, f"{name} %d, %a, %b;", operands, [("d", type_)], count=count)
+
+
+def ternary(name: str, type_: str, count: int = COUNT) -> Case:
+    operands = [("a", type_), ("b", type_), ("c", type_)]
+    return elementwise(name, f"{name} %d, %a, %b, %c;", operands, [("d", type_)], count=count)
+
+
+def unary(name: str, type_: str, compare: str = "bits", count: int = COUNT) -> Case:
+    return elementwise(
+        name, f"{name} %d, %a;", [("a", type_)], [("d", type_)], compare=compare, count=count
+    )
+
+
+def half() -> list[Case]:
+    cases = []
+    for t in ("f16", "bf16", "f16x2", "bf16x2"):
+        count = 512 if t.endswith("x2") else COUNT
+        is_f16 = t.startswith("f")
+        modes = ("", ".rn", ".ftz", ".sat", ".rn.ftz.sat") if is_f16 else ("", ".rn")
+        for op in ("add", "sub", "mul"):
+            cases += [binary(f"{op}{m}.{t}", t, count) for m in modes]
+        modes = (".rn", ".rn.ftz", ".rn.sat", ".rn.ftz.sat", ".rn.relu", ".rn.ftz.relu")
+        for m in modes if is_f16 else (".rn", ".rn.relu"):
+            cases.append(ternary(f"fma{m}.{t}", t, count))
+        cases += [ternary(f"fma.rn.oob{m}.{t}", t, count) for m in ("", ".relu")]
+        modes = ("", ".NaN", ".xorsign.abs", ".NaN.xorsign.abs") + (
+            (".ftz", ".ftz.NaN") if is_f16 else ()
+        )
+        for op in ("min", "max"):
+            cases += [binary(f"{op}{m}.{t}", t, count) for m in modes]
+        for op in ("abs", "neg"):
+            cases += [unary(f"{op}{m}.{t}", t) for m in (("", ".ftz") if is_f16 else ("",))]
+    return cases + approximations()
+
+
+def approximations() -> list[Case]:
+    """ex2 and tanh, over every bit pattern. The manual's bounds: f16 ex2 2**-9.9 relative, tanh
+    2**-10.987 absolute; bf16 ex2 2**-7, tanh 2**-8."""
+    cases = []
+    for t, name, bound in (
+        ("f16", "ex2.approx.f16", "close:1.05e-3:6e-8"),
+        ("f16", "tanh.approx.f16", "close:0:5e-4"),
+        ("bf16", "ex2.approx.ftz.bf16", "close:7.9e-3:0"),
+        ("bf16", "tanh.approx.bf16", "close:0:3.95e-3"),
+    ):
+        every = [("a", t, lambda count, t=t: everything(t))]
+        body = f"{name} %d, %a;"
+        cases.append(elementwise(name, body, every, [("d", t)], count=65536, compare=bound))
+        cases.append(unary(f"{name}x2", f"{t}x2", bound, 512))
+    return cases
