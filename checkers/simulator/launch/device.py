@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
+from unittest import mock
 
 import torch
+from torch._library.custom_ops import OPDEFS, CustomOpDef
+from torch.autograd.function import BackwardCFunction
 from torch.overrides import TorchFunctionMode
 from torch.utils._device import _device_constructors
 
@@ -90,6 +94,21 @@ def pretended(value: Any) -> Any:
     return value
 
 
+def _made(value: Any) -> Any:
+    """As ``pretended``, for what a function made: a leaf that wants a gradient stays one."""
+    if isinstance(value, torch.Tensor) and value.requires_grad and value.is_leaf:
+        if not isinstance(value, PretendTensor):
+            return value.detach().as_subclass(PretendTensor).requires_grad_()
+    return pretended(value)
+
+
+def _copied(value: torch.Tensor, claim: bool) -> torch.Tensor:
+    """A tensor on the other device, with memory of its own; itself if it is there already."""
+    if isinstance(value, PretendTensor) is claim:
+        return value
+    return pretended(real(value).clone()) if claim else real(value).clone()
+
+
 def _is_cuda(device: Any) -> bool:
     if isinstance(device, bool) or not isinstance(device, torch.device | str | int):
         return False
@@ -102,30 +121,84 @@ def _is_device(value: Any) -> bool:
     )
 
 
-class PretendCuda(TorchFunctionMode):
+class PretendCuda:
     """While entered, PyTorch functions take and give pretended CUDA tensors.
 
     gpu: the one that ``torch.cuda`` answers for, an H200 if left out.
     """
 
     def __init__(self, gpu: GPU = GPUS["h200"]) -> None:
-        super().__init__()
         self.gpu = gpu
-        self._patches = contextlib.ExitStack()
+        self._entered = contextlib.ExitStack()
 
     def __enter__(self) -> PretendCuda:
-        self._patches.enter_context(torch_cuda_answering(self.gpu))
-        overwrite = torch.__future__.get_overwrite_module_params_on_conversion()
-        # Else Module.to() keeps the parameter and replaces its data, and it stays a CPU tensor.
-        torch.__future__.set_overwrite_module_params_on_conversion(True)
-        self._patches.callback(
-            torch.__future__.set_overwrite_module_params_on_conversion, overwrite
-        )
-        return super().__enter__()
+        enter = self._entered.enter_context
+        enter(torch_cuda_answering(self.gpu))
+        enter(_parameters_overwritten())
+        enter(mock.patch.object(CustomOpDef, "register_kernel", _for_cpu_too))
+        enter(mock.patch.object(BackwardCFunction, "apply", _backward))
+        for op in OPDEFS.values():
+            if "cuda" in op._backend_fns and not {"cpu", None} & set(op._backend_fns):
+                op.register_kernel("cpu", op._backend_fns["cuda"])
+        enter(_Mode())
+        return self
 
     def __exit__(self, *exception: Any) -> None:
-        super().__exit__(*exception)
-        self._patches.close()
+        self._entered.close()
+
+
+@contextlib.contextmanager
+def _parameters_overwritten() -> Iterator[None]:
+    """Else Module.to() keeps the parameter and replaces its data, and it stays a CPU tensor."""
+    future = torch.__future__
+    before = future.get_overwrite_module_params_on_conversion()
+    future.set_overwrite_module_params_on_conversion(True)
+    try:
+        yield
+    finally:
+        future.set_overwrite_module_params_on_conversion(before)
+
+
+# --- Python that PyTorch calls from within a function: the mode is off there ----------------------
+
+
+@contextlib.contextmanager
+def _pretending_again() -> Iterator[None]:
+    with torch._C._EnableTorchFunction(), _Mode():
+        yield
+
+
+def _for_cpu_too(
+    self: CustomOpDef, device_types: Any, fn: Callable | None = None, /
+) -> Callable[..., Any]:
+    """Stands for CustomOpDef.register_kernel: what is for CUDA takes pretended tensors."""
+
+    def register(function: Callable) -> Callable:
+        devices = [device_types] if isinstance(device_types, str | None) else [*device_types]
+        if "cuda" not in devices:
+            return _register_kernel(self, device_types, function)
+
+        @functools.wraps(function)
+        def kernel(*args: Any, **kwargs: Any) -> Any:
+            with _pretending_again():
+                return function(*pretended(args), **kwargs)
+
+        return _register_kernel(self, sorted({*devices, "cpu"}), kernel)
+
+    return register if fn is None else register(fn)
+
+
+def _backward(self: Any, *gradients: Any) -> Any:
+    """Stands for BackwardCFunction.apply: gradients of the engine's making are on the GPU too."""
+    with _pretending_again():
+        return _apply(self, *pretended(gradients))
+
+
+_register_kernel, _apply = CustomOpDef.register_kernel, BackwardCFunction.apply
+
+
+class _Mode(TorchFunctionMode):
+    """Translates between the devices that code asks for and the one that there is."""
 
     def __torch_function__(
         self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
@@ -133,10 +206,8 @@ class PretendCuda(TorchFunctionMode):
         kwargs = dict(kwargs or {})
         name = getattr(func, "__name__", "")
         with torch._C.DisableTorchFunctionSubclass():
-            if name == "cuda":
-                return pretended(args[0])
-            if name == "cpu":
-                return real(args[0])
+            if name in ("cuda", "cpu"):
+                return _copied(args[0], claim=name == "cuda")
             if name == "pin_memory":
                 return args[0]
             kwargs.pop("pin_memory", None)
@@ -147,14 +218,16 @@ class PretendCuda(TorchFunctionMode):
             target = asked if asked is not None else _positional_device(name, args)
             if target is None:
                 result = func(*args, **kwargs)
-                return pretended(result) if _any_pretended(args, kwargs) else result
-            if not _is_cuda(target):
-                return real(func(*args, **kwargs))
+                return _made(result) if _any_pretended(args, kwargs) else result
+            claim = _is_cuda(target)
+            if name == "to":
+                args = (_copied(args[0], claim), *args[1:])
             if asked is not None:
-                kwargs["device"] = torch.device("cpu")
-            else:
+                kwargs["device"] = torch.device("cpu") if claim else asked
+            elif claim:
                 args = (args[0], torch.device("cpu"), *args[2:])
-            return pretended(func(*args, **kwargs))
+            result = func(*args, **kwargs)
+            return _made(result) if claim else real(result)
 
 
 def _positional_device(name: str, args: tuple) -> Any:
