@@ -54,6 +54,9 @@ class Wait:
         """What it waits for and what is missing, for a deadlock's report."""
         return f"waits ({self.kind})"
 
+    def at_deadlock(self) -> None:
+        """Called when nothing can end it any more: reports what is wrong beyond the deadlock."""
+
 
 class Wave:
     """The state of some whole clusters of a grid.
@@ -291,6 +294,8 @@ class Wave:
         """Reports who waits for what, and stops."""
         waiting: list[str] = []
         first: Group | None = None
+        for wait in self._parked:
+            wait.at_deadlock()
         waits = [(wait.reason(), groups) for wait, groups in self._parked.items()]
         waits += [("polls for something that never changes", [group]) for group in polling]
         for reason, groups in waits:
