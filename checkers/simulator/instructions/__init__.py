@@ -12,4 +12,5 @@ MODULES = (
     "select",
     "move",
     "cache",
+    "warp",
 )
