@@ -58,7 +58,7 @@ def integer_constant(words: Words, wanted: str, strength: int = 0) -> int:
         raise words.error(wanted)
     value = constant(words, strength)
     if value.kind != "int":
-        raise words.error(f"{wanted}, and not a floating-point number before this")
+        raise words.wrong(wanted)
     return int(value.value)
 
 
@@ -114,7 +114,7 @@ def _unary(words: Words, depth: int) -> _Value:
 def _double(words: Words) -> float:
     text = words.text
     if text[:2] in ("0f", "0F"):
-        raise words.error("no single-precision constant in an expression")
+        raise words.error("a constant of double precision in an expression")
     words.advance()
     if text[:2] in ("0d", "0D"):
         return struct.unpack("<d", int(text[2:], 16).to_bytes(8, "little"))[0]
@@ -123,7 +123,7 @@ def _double(words: Words) -> float:
 
 def _need_integer(words: Words, value: _Value) -> int:
     if value.kind == "f64":
-        raise words.error("an integer before this, not a floating-point number")
+        raise words.wrong("an integer")
     return int(value.value)
 
 
@@ -131,7 +131,7 @@ def _common(words: Words, left: _Value, right: _Value) -> str:
     """The kind of both after the usual arithmetic conversions."""
     kinds = {left.kind, right.kind}
     if "f64" in kinds and len(kinds) > 1:
-        raise words.error("integers or floating-point numbers before this, not both")
+        raise words.wrong("a number of the same kind as the one before it")
     return "u64" if "u64" in kinds else left.kind
 
 
@@ -145,7 +145,7 @@ def _binary(words: Words, operator: str, left: _Value, right: _Value) -> _Value:
         kind = "u64" if operator == "%" else kind
     a, b = int(_Value(kind, left.value).value), int(_Value(kind, right.value).value)
     if operator in ("/", "%") and b == 0:
-        raise words.error("no division by zero before this")
+        raise words.wrong("a divisor other than 0")
     if operator == "/":
         quotient = abs(a) // abs(b)  # towards zero, as in C
         return _Value(kind, quotient if (a < 0) == (b < 0) else -quotient)
@@ -166,7 +166,7 @@ def _binary_float(words: Words, operator: str, a: float, b: float) -> _Value:
     if operator in ("+", "-", "*"):
         return _Value("f64", {"+": a + b, "-": a - b, "*": a * b}[operator])
     if operator in ("%", "<<", ">>", "&", "|", "^", "&&", "||"):
-        raise words.error(f"integers around {operator!r} before this")
+        raise words.wrong(f"an integer after {operator!r}")
     return _Value("s64", _compare(operator, a, b))
 
 

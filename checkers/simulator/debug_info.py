@@ -45,7 +45,7 @@ class DebugInfo:
             elif attribute == "inlined_at":
                 self._inlined_at[own] = (self._numbers(words), name)
             else:
-                raise words.error("'function_name' or 'inlined_at' before this")
+                raise words.wrong("'function_name' or 'inlined_at'")
         chain: list[tuple[_Numbers, _FunctionName | None]] = []
         place = own
         while len(chain) < _MOST_INLINED:

@@ -33,7 +33,7 @@ def _form(words: Words) -> _Form:
             words.advance()
             align = words.number("an alignment in bytes")
             if align == 0 or align & (align - 1):
-                raise words.error("a power of two as alignment before this")
+                raise words.wrong("a power of two")
             if not form.pointer:  # after .ptr it is that of the memory pointed to
                 form.align = align
         elif text in _VECTORS and form.vector == 1:
@@ -80,7 +80,7 @@ def declare_registers(words: Words, scope: Scope) -> None:
             count = words.number("how many registers")
             words.expect(">")
             if count > MOST_REGISTERS:
-                raise words.error(f"at most {MOST_REGISTERS} registers before this")
+                raise words.wrong(f"at most {MOST_REGISTERS} registers")
             names = [f"{name}{number}" for number in range(count)]
         for each in names:
             if form.vector == 1:
@@ -101,7 +101,7 @@ def declare_variables(words: Words, scope: Scope, space: str, extern: bool = Fal
     """``.shared .align 16 .b8 a[64], b;``: the words after the space, to the semicolon."""
     form = _form(words)
     if form.type == "pred" or form.pointer:
-        raise words.error("a variable, not a predicate or a pointer parameter, before this")
+        raise words.wrong("the type of a variable")
     while True:
         for variable in _declarators(words, scope, space, form, extern):
             unique = scope.names.unique(variable.name)
@@ -124,7 +124,7 @@ def _declarators(
         count = words.number("how many variables")
         words.expect(">")
         if count > MOST_REGISTERS:
-            raise words.error(f"at most {MOST_REGISTERS} variables before this")
+            raise words.wrong(f"at most {MOST_REGISTERS} variables")
         return [replace(variable, name=f"{name}{number}") for number in range(count)]
     dimensions = _dimensions(words)
     if form.vector > 1:
@@ -132,7 +132,7 @@ def _declarators(
     data, relocations = b"", ()
     if words.accept("="):
         if extern or space not in ("global", "const"):
-            raise words.error("no initial value but in .global and .const before this")
+            raise words.wrong("no initial value outside of .global and .const")
         dimensions, data, relocations = initial_data(words, scope, form.type, dimensions)
     size = TYPE_BITS[form.type] // 8
     for length in dimensions:
@@ -147,7 +147,7 @@ def _dimensions(words: Words) -> list[int]:
         empty = words.is_mark("]") and not found
         length = 0 if empty else integer_constant(words, "the length of an array")
         if length < 0:
-            raise words.error("a length of 0 or more before this")
+            raise words.wrong("a length of 0 or more")
         found.append(length)
         words.expect("]")
     return found
@@ -181,11 +181,11 @@ def _parameter(words: Words, scope: Scope, offset: int) -> Variable:
     align = form.align or size * form.vector
     if space == "reg":
         if form.vector > 1:
-            raise words.error("a register of one element before this")
+            raise words.wrong("the name of a register of one element")
         unique = name if anonymous else scope.add_register(words, name, form.type).name
         return Variable(unique, "reg", form.type, size, max(size, 1))
     if form.type == "pred":
-        raise words.error("a parameter, not a predicate, before this")
+        raise words.wrong("the name of a parameter that is no predicate")
     size *= form.vector
     for length in _dimensions(words):
         size *= length

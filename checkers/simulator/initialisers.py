@@ -23,7 +23,7 @@ def initial_data(
     are values for. Gives the dimensions, the initial bytes and the addresses among them.
     """
     if kind in _WITHOUT:
-        raise words.error(f"no initial value for .{kind} before this")
+        raise words.wrong(f"no initial value for .{kind}")
     reader = _Reader(words, scope, kind)
     if words.kind == STRING:
         count = reader.string(0, dimensions)
@@ -84,7 +84,7 @@ class _Reader:
     def put(self, place: int, raw: bytes) -> None:
         end = place * self.size + len(raw)
         if end > _MOST_BYTES:
-            raise self.words.error(f"at most {_MOST_BYTES} bytes of initial data before this")
+            raise self.words.wrong(f"at most {_MOST_BYTES} bytes of initial data")
         self.data.extend(bytes(max(0, end - len(self.data))))
         self.data[end - len(raw) : end] = raw
 
@@ -114,14 +114,14 @@ class _Reader:
         if self.kind in _FLOATS or self.kind.startswith("b"):
             # Untyped bits take those of a constant of their size.
             return value.value if self.kind in _FLOATS else value.bits
-        raise self.words.error("an integer before this")
+        raise self.words.wrong("an integer")
 
     def number(self, place: int, value: int | float) -> None:
         if self.kind in _FLOATS:
             try:
                 raw = struct.pack(_FLOATS[self.kind], value)
             except OverflowError:
-                raise self.words.error(f"a number that fits .{self.kind} before this") from None
+                raise self.words.wrong(f"a number that fits .{self.kind}") from None
         else:
             raw = (int(value) & ((1 << 8 * self.size) - 1)).to_bytes(self.size, "little")
         self.put(place, raw)
@@ -154,5 +154,5 @@ def _shift(words: Words, mask: int) -> int:
     """0xff00 -> 8. The manual knows these masks and no others."""
     shift = next((bits for bits in range(0, 64, 8) if mask == 0xFF << bits), None)
     if shift is None:
-        raise words.error("a mask of one byte, 0xff or 0xff00 and so on, before this")
+        raise words.wrong("a mask of one byte: 0xff, 0xff00 and so on")
     return shift

@@ -161,6 +161,12 @@ class Words:
         found = "the end of the text" if self.kind is END else repr(self.text[:60])
         return PtxSyntaxError(self.line, found, wanted)
 
+    def wrong(self, wanted: str) -> PtxSyntaxError:
+        """That the word just passed is not what was wanted."""
+        before = max(self._at - 1, 0)
+        found = repr(self._texts[before][:60])
+        return PtxSyntaxError(self.line_of(self._starts[before]), found, wanted)
+
 
 def integer(text: str) -> int | None:
     """The value of an integer literal (manual 4.5.1); None beyond 64 bits or for 08."""

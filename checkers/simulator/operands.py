@@ -137,7 +137,7 @@ def address(words: Words, scope: Scope) -> Address:
     if isinstance(found, Address):  # a symbol with its offset
         found, offset = found.base, found.offset
     if not isinstance(found, Register | Symbol | Immediate):
-        raise words.error("a register, a variable or a number before this")
+        raise words.wrong("a register, a variable or a number")
     base = found
     offset += _offset(words)
     coordinates: tuple[Register | Immediate, ...] = ()
@@ -160,7 +160,7 @@ def _coordinates(words: Words, scope: Scope) -> tuple[Register | Immediate, ...]
     found: list[Register | Immediate] = []
     for element in vector(words, scope).elements:
         if not isinstance(element, Register | Immediate):
-            raise words.error("registers or numbers as coordinates before this")
+            raise words.wrong("registers or numbers as coordinates")
         found.append(element)
     return tuple(found)
 

@@ -33,7 +33,7 @@ SPECIAL = {
 
 # More registers than any compiler declares in a function; a declaration of a few letters can ask
 # for billions.
-MOST_REGISTERS = 1 << 20
+MOST_REGISTERS = 1 << 17
 
 
 class Names:
@@ -85,12 +85,12 @@ class Scope:
     def add(self, words: Words, name: str, thing: Named) -> None:
         """Declares a name. Raises PtxSyntaxError if this block has it already."""
         if name in self._own:
-            raise words.error(f"no second declaration of {name!r} before this")
+            raise words.wrong(f"no second declaration of {name!r}")
         self._own[name] = thing
 
     def add_register(self, words: Words, name: str, kind: str) -> Register:
         if len(self.names.registers) >= MOST_REGISTERS:
-            raise words.error(f"at most {MOST_REGISTERS} registers before this")
+            raise words.wrong(f"at most {MOST_REGISTERS} registers")
         register = Register(self.names.unique(name), kind)
         self.add(words, name, register)
         self.names.registers[register.name] = kind
@@ -99,6 +99,6 @@ class Scope:
     def add_label(self, words: Words, name: str) -> str:
         """Declares a label; gives its unique name."""
         if name in self._labels:
-            raise words.error(f"no second label {name!r} before this")
+            raise words.wrong(f"no second label {name!r}")
         self._labels[name] = unique = self.names.unique(name)
         return unique

@@ -20,6 +20,7 @@ from checkers.course import Course
 from checkers.exercise import Exercise, Rung
 from checkers.grading import compile as compiling
 from checkers.grading.artifacts import CompiledKernel
+from checkers.grading.capture import TARGETS
 from checkers.simulator.parser import parse
 
 ROOT = Path(__file__).parent.parent.parent
@@ -55,6 +56,30 @@ def texts(names: Iterable[str] = ()) -> Iterator[tuple[str, str]]:
             if kernel.ptx not in seen:
                 seen.add(kernel.ptx)
                 yield f"{exercise.id}_{kernel.target}_{len(seen)}", kernel.ptx
+
+
+def matrix_products() -> Iterator[tuple[str, str]]:
+    """(name, PTX text) of the products of triton_kernels.py, for every target."""
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    from tests.simulator import triton_kernels
+
+    signature = {name: "*fp16" for name in "abc"} | {name: "i32" for name in "MNK"}
+    sizes = {"BM": 128, "BN": 128, "BK": 64}
+    aligned = {(index,): [["tt.divisibility", 16]] for index in range(6)}
+    for kernel in (triton_kernels.matmul, triton_kernels.matmul_tma):
+        for target, (major, minor) in TARGETS.items():
+            source = ASTSource(
+                fn=kernel,
+                signature=signature | dict.fromkeys(sizes, "constexpr"),
+                constexprs=sizes,
+                attrs=aligned,
+            )
+            gpu = GPUTarget("cuda", 10 * major + minor, 32)
+            done = triton.compile(source, target=gpu, options={"num_warps": 4, "num_stages": 3})
+            yield f"{kernel.__name__}_{target}", done.asm["ptx"]
 
 
 def instructions(text: str) -> Counter[str]:
