@@ -150,7 +150,7 @@ def _headline(result: Result) -> str:
     found = _plural(errors, "fault") if errors else "no fault"
     found += f", {_plural(notes, 'note')}" if notes else ""
     on = f"{result.gpu.title}, {launch.arch}, completion {result.schedule}"
-    return f"{launch.kernel}\n  {shape}: {found} ({result.seconds:.2f} s)\n  {on}"
+    return f"{launch.title}\n  {shape}: {found} ({result.seconds:.2f} s)\n  {on}"
 
 
 def _dims(dims: Sequence[int]) -> str:

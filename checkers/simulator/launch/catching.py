@@ -17,7 +17,7 @@ from checkers.simulator.launch.tensors import Seen
 
 
 class LaunchError(RuntimeError):
-    """A launch that the GPU would have refused, or that can't be caught; says why."""
+    """A launch that can't be caught or run here; says why."""
 
 
 @dataclass
@@ -45,13 +45,12 @@ class Catcher:
         return cls.current
 
     def deliver(self, launch: Launch) -> None:
-        """Checks the launch as a GPU's driver would, and hands it on. Raises LaunchError."""
+        """Hands a launch on. Raises LaunchError for code of another architecture."""
         if launch.arch != self.gpu.arch:
             raise LaunchError(
                 f"{launch.kernel} was compiled for {launch.arch}, and the simulated GPU is "
                 f"{self.gpu.title} ({self.gpu.arch}): choose the GPU that it was written for"
             )
-        refuse(launch, self.gpu)
         self.caught(launch)
 
     @contextlib.contextmanager
@@ -74,38 +73,7 @@ class Catcher:
                 raise
         error, self.error = self.error, None
         if error is not None:
-            raise error
-
-
-def refuse(launch: Launch, gpu: GPU) -> None:
-    """Raises LaunchError where cuLaunchKernelEx returns an error (CUDA programming guide, table of
-    technical specifications)."""
-    name, (bx, by, bz) = launch.kernel, launch.block
-    if bx * by * bz > 1024 or bz > 64:
-        raise LaunchError(
-            f"{name}: a block of {launch.block} threads; at most 1024 in all, 64 in z"
-        )
-    if min(*launch.block, *launch.grid, *launch.cluster) < 1:
-        raise LaunchError(f"{name}: grid {launch.grid} of blocks {launch.block}: none may be 0")
-    if launch.grid[0] >= 2**31 or max(launch.grid[1:]) > 65535:
-        raise LaunchError(f"{name}: grid {launch.grid}; at most (2147483647, 65535, 65535)")
-    if launch.dynamic_shared > gpu.shared_per_block:
-        raise LaunchError(
-            f"{name}: {launch.dynamic_shared} bytes of dynamic shared memory; "
-            f"a block of {gpu.title} has {gpu.shared_per_block}"
-        )
-    if any(g % c for g, c in zip(launch.grid, launch.cluster, strict=True)):
-        raise LaunchError(
-            f"{name}: grid {launch.grid} is no multiple of the cluster {launch.cluster}"
-        )
-    blocks = launch.cluster[0] * launch.cluster[1] * launch.cluster[2]
-    if blocks > 16:
-        raise LaunchError(f"{name}: a cluster of {blocks} blocks; at most 16 (8 are portable)")
-
-
-def current_seen() -> Seen | None:
-    """The tensors of the active catcher, if there is one."""
-    return Catcher.current.seen if Catcher.current is not None else None
+            raise error from error.__cause__  # and not "during handling of" CUDA's words for it
 
 
 def keep(error: BaseException) -> None:

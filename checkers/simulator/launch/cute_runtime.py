@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 from checkers.simulator.launch import parameters
 from checkers.simulator.launch.catching import Catcher, LaunchError, keep
 from checkers.simulator.launch.cuda_answers import attribute_of, blocks_per_sm
+from checkers.simulator.launch.naming import source_name
 from checkers.simulator.launch.records import Dim3, Launch
 
 SUCCESS, LAUNCH_FAILURE = 0, 719  # cudaError_t
@@ -210,7 +211,7 @@ class Runtime:
                 parameters=data,
                 tensors=catcher.seen.tensors(data),
                 arch=parameters.target(ptx),
-                attributes=attributes,
+                attributes=attributes | {"source_name": source_name(ptx, kernel.name)},
             )
         )
 

@@ -41,7 +41,7 @@ class Launch:
     ptx: the whole module.  kernel: the name of its .entry.  cluster: (1, 1, 1) where none was
     asked for.  dynamic_shared: bytes.  parameters: the bytes of each .param, in order.
     arch: "sm_90a".  attributes: others that the launch had, by name: "cooperative",
-    "programmatic_stream_serialization", "num_warps".
+    "programmatic_stream_serialization"; and "source_name", what the source calls the kernel.
     """
 
     ptx: str
@@ -54,3 +54,8 @@ class Launch:
     tensors: list[Tensor]
     arch: str
     attributes: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        """The kernel as a reader knows it: by the name in the source, where that is known."""
+        return str(self.attributes.get("source_name") or self.kernel)

@@ -19,6 +19,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from checkers.cli.simulate import CONTEXT, simulate
 from checkers.terminal import (
     COULD_NOT_RUN,
     INTERRUPTED,
@@ -58,6 +59,8 @@ class Device(StrEnum):
     CUDA = "cuda"
     SIMULATOR = "simulator"
 
+
+app.command(context_settings=CONTEXT)(simulate)
 
 Names = Annotated[
     list[str] | None,
