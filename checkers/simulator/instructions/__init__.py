@@ -13,4 +13,8 @@ MODULES = (
     "move",
     "cache",
     "warp",
+    "barriers",
+    "mbarrier",
+    "fences",
+    "cp_async",
 )

@@ -1,0 +1,173 @@
+"""Bulk and tensor copies on their way into the engine: who signals whom, which blocks are written.
+
+What bulk copies (instructions/bulk.py) and tensor copies (instructions/tensor_copy.py) share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from checkers.simulator.async_access import reading, updating, writing
+from checkers.simulator.bulk_copies import BulkCopies, BulkCopy
+from checkers.simulator.faults import Kind
+from checkers.simulator.group import Group
+from checkers.simulator.mbarrier_lookup import each_barrier
+from checkers.simulator.mbarriers import Mbarrier
+from checkers.simulator.shared_places import OFFSET_MASK, only, places
+
+ALIGNMENT = 16
+COMPLETES = "mbarrier::complete_tx::bytes"
+MULTICAST = "multicast::cluster"
+
+
+def each_lane(group: Group) -> list[tuple[Group, int]]:
+    """(a group of this lane alone, its flat thread index) for every active lane."""
+    threads = group.threads()
+    if len(threads) == 1:
+        return [(group, int(threads[0]))]
+    found = []
+    for i, thread in enumerate(threads.tolist()):
+        chosen = np.zeros(len(threads), bool)
+        chosen[i] = True
+        part = only(group, chosen)
+        assert part is not None
+        found.append((part, thread))
+    return found
+
+
+def row_of(part: Group, group: Group, values: np.ndarray) -> np.ndarray:
+    """(1, 32): the row of an operand, read for ``group``, that belongs to its one-lane ``part``."""
+    return values[np.searchsorted(group.warps, part.warps)]
+
+
+def barriers_at(
+    part: Group, addresses: np.ndarray, ranks: list[int] | None, what: str
+) -> list[Mbarrier]:
+    """The mbarriers that a copy of the one lane of ``part`` signals: the one addressed, or with
+    ``ranks`` the one at the same offset in the block of each."""
+    if ranks is None:
+        return [b for b, _ in each_barrier(part, addresses, "shared::cluster", what)]
+    found = []
+    for rank in ranks:
+        there = (addresses & np.uint64(OFFSET_MASK)) | np.uint64(rank << 24)
+        found += [b for b, _ in each_barrier(part, there, "shared::cluster", what)]
+    return found
+
+
+def ranks_of(mask: np.ndarray, part: Group) -> list[int]:
+    """The ranks that a multicast mask names."""
+    bits = int(part.lanes(mask)[0])
+    ranks = [rank for rank in range(16) if bits >> rank & 1]
+    beyond = [rank for rank in ranks if rank >= part.wave.cluster_size]
+    if beyond:
+        part.wave.faults.report(
+            Kind.CLUSTER,
+            f"a multicast to the block of rank {beyond[0]}: the cluster has "
+            f"{part.wave.cluster_size}",
+            group=part,
+        )
+    return [rank for rank in ranks if rank < part.wave.cluster_size]
+
+
+def target_blocks(part: Group, address: int, ranks: list[int] | None, space: str) -> list[int]:
+    """The blocks, counted in the wave, that a copy writes to."""
+    where = places(part, np.full((1, 32), address, np.uint64), generic=False)
+    if space == "shared::cta" and where.remote[0]:
+        part.wave.faults.report(
+            Kind.CLUSTER,
+            "a copy to shared::cta has its destination in another block of the cluster",
+            group=part,
+        )
+    own = int(where.blocks[0])
+    if ranks is None:
+        return [own]
+    first = own - own % part.wave.cluster_size
+    return [first + rank for rank in ranks]
+
+
+def start_load(
+    state: BulkCopies,
+    part: Group,
+    thread: int,
+    what: str,
+    source: np.ndarray,
+    source_width: int,
+    targets: list[tuple[int, np.ndarray]],
+    barriers: list[Mbarrier],
+    change: Callable[[np.ndarray], np.ndarray],
+    size: int,
+) -> None:
+    """Starts a copy from global into shared memory.
+
+    source: (k,) addresses of pieces of ``source_width`` bytes.  targets: (block, offsets of the
+    16-byte cells) of each destination.  change: from what is read, (k, source_width), to (cells, 16).
+    size: bytes that each barrier is told of.
+    """
+    wave = part.wave
+    first = barriers[0]
+    time = first.phase + 1
+    read = reading(part, thread, "global", 0, source, source_width, first.agent, time, what)
+    writes = []
+    for i, (block, offsets) in enumerate(targets):
+        barrier = barriers[min(i, len(barriers) - 1)]
+        writes.append(
+            writing(
+                part,
+                thread,
+                "shared",
+                block,
+                offsets,
+                ALIGNMENT,
+                barrier.agent,
+                barrier.phase + 1,
+                what,
+            )
+        )
+    read.change = change
+    amounts: dict[Mbarrier, int] = {}
+    for barrier in barriers:
+        amounts[barrier] = amounts.get(barrier, 0) + size
+    blocks = [block for block, _ in targets]
+    copy = BulkCopy(part, thread, what, read, writes, list(amounts.items()), blocks)
+    for barrier, amount in amounts.items():
+        barrier.starts(copy, amount)
+    if wave.log.enabled:
+        wave.log.start(part, copy, "copy", what, bytes=size)
+    state.start(copy, in_group=False)
+
+
+def start_store(
+    state: BulkCopies,
+    part: Group,
+    thread: int,
+    what: str,
+    block: int,
+    source: np.ndarray,
+    target: np.ndarray,
+    target_width: int,
+    change: Callable[[np.ndarray], np.ndarray],
+    size: int,
+    combine: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None,
+) -> None:
+    """Starts a copy or reduction from shared into global memory, of the thread's bulk groups.
+
+    source: (cells,) offsets of 16 bytes each in the shared memory of ``block``.  target: addresses of
+    pieces of ``target_width`` bytes.  combine: (old, new) bytes of a reduction.
+    """
+    wave = part.wave
+    reader, writer = state.agent(thread, True), state.agent(thread, False)
+    time, written = reader.tick(), writer.tick()
+    read = reading(part, thread, "shared", block, source, ALIGNMENT, reader, time, what)
+    read.change = change
+    if combine is None:
+        write = writing(part, thread, "global", 0, target, target_width, writer, written, what)
+    else:
+        write = updating(
+            part, thread, "global", 0, target, target_width, writer, written, what, combine
+        )
+    copy = BulkCopy(part, thread, what, read, [write], (), [block])
+    if wave.log.enabled:
+        wave.log.start(part, copy, "store", what, bytes=size)
+    state.start(copy, in_group=True)

@@ -1,0 +1,230 @@
+"""cp.async in flight: what each thread has started, committed and not yet waited for.
+
+PTX ISA 9.7.9.25.1.1 and 9.7.9.25.3. Each thread has its own groups; a commit closes one, a wait leaves
+at most so many of the newest open. One instruction's copies of all its lanes are one Operation, whose
+lanes may complete at different times.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from checkers.simulator.async_access import End, reading
+from checkers.simulator.engine import Operation
+from checkers.simulator.faults import Access, Kind
+
+if TYPE_CHECKING:
+    from checkers.simulator.group import Group
+    from checkers.simulator.machine import Wave
+    from checkers.simulator.program import Instruction
+
+REMEMBERED = 64  # groups whose last time is kept; a wait that leaves more open waits for nothing
+SEVERAL = -1  # the engine's cluster of an operation whose lanes are of several clusters
+
+
+class CopyOperation(Operation):
+    """The copies of one cp.async by all its lanes.
+
+    threads: (k,) who.  groups: (k,) the number of the group each belongs to.  times: (k,) of its
+    thread's agent.  left: (k,) bool, those that have not landed.
+    """
+
+    def __init__(
+        self,
+        cluster: int,
+        site: Instruction,
+        copies: Copies,
+        threads: np.ndarray,
+        groups: np.ndarray,
+        times: np.ndarray,
+        reads: Source,
+        writes: End,
+    ) -> None:
+        super().__init__(cluster, site)
+        self.copies = copies
+        self.threads, self.groups, self.times = threads, groups, times
+        self.left = np.ones(len(threads), bool)
+        self._reads, self._writes = reads, writes
+
+    def complete(self) -> None:
+        self.land(self.left.copy())
+
+    def land(self, chosen: np.ndarray) -> None:
+        """The lanes ``chosen``, (k,) bool, land."""
+        if not chosen.any():
+            return
+        everything = None if chosen.all() else chosen
+        self._writes.finish(self._reads.read_lanes(everything), everything)
+        self.left &= ~chosen
+        if not self.left.any():
+            self.copies.landed(self)
+
+
+class Source:
+    """The sources of one cp.async: of each lane so many bytes, the rest of its ``size`` zeros."""
+
+    def __init__(
+        self, whole: End | None, partly: End | None, counts: np.ndarray, size: int
+    ) -> None:
+        self.whole, self.partly = whole, partly
+        self.counts, self.size = counts, size
+
+    def read_lanes(self, chosen: np.ndarray | None) -> np.ndarray:
+        """(k, size) uint8 of the lanes ``chosen``, (k,) bool; of all without."""
+        data = np.zeros((len(self.counts), self.size), np.uint8)
+        full = self.counts == self.size
+        if self.whole is not None:
+            data[full] = self.whole.read()
+        if self.partly is not None:
+            column = np.arange(self.size)
+            some = (column < self.counts[:, None]) & ~full[:, None]
+            data[some] = self.partly.read()[:, 0]
+        return data if chosen is None else data[chosen]
+
+    @classmethod
+    def begin(
+        cls, group: Group, addresses: np.ndarray, counts: np.ndarray, size: int, times: np.ndarray
+    ) -> Source:
+        """Checks and marks the bytes that are read. addresses, counts, times: (k,), of each lane."""
+        threads, what = group.threads(), "cp.async"
+        agents = group.wave.clocks.agents
+
+        def part(lanes: np.ndarray, offsets: np.ndarray, width: int) -> End | None:
+            if not len(lanes):
+                return None
+            agent = agents("cp.async", threads[lanes])
+            place = ("global", 0, offsets, width, agent, times[lanes], what)
+            return reading(group, threads[lanes], *place)
+
+        full = np.flatnonzero(counts == size)
+        whole = part(full, addresses[full], size)
+        column = np.arange(size)
+        lane, byte = np.nonzero((column < counts[:, None]) & (counts != size)[:, None])
+        partly = part(lane, addresses[lane] + byte, 1)
+        return cls(whole, partly, counts, size)
+
+
+class Copies:
+    """All of a wave.
+
+    commits: (threads,) how often a thread committed.  open: (threads,) copies since its last commit.
+    """
+
+    def __init__(self, wave: Wave) -> None:
+        self.wave = wave
+        threads = wave.warps * 32
+        self.commits = np.zeros(threads, np.int64)
+        self.open = np.zeros(threads, np.int64)
+        self.stale = np.zeros(threads, bool)  # had open copies at its last wait
+        self.time_of_group = np.zeros((REMEMBERED, threads), np.uint32)
+        self.pending: dict[CopyOperation, None] = {}
+        self._waiting = np.zeros(threads, bool)
+        wave.exit_checks.append(self._at_exit)
+
+    def landed(self, operation: CopyOperation) -> None:
+        self.pending.pop(operation, None)
+
+    def start(self, group: Group, reads: Source, writes: End, times: np.ndarray) -> CopyOperation:
+        """A cp.async by all lanes of ``group``; reads, writes: as CopyOperation has them."""
+        threads = group.threads()
+        clusters = self.wave.block_of(threads[[0, -1]]) // self.wave.cluster_size
+        cluster = int(clusters[0]) if clusters[0] == clusters[1] else SEVERAL
+        operation = CopyOperation(
+            cluster, group.site, self, threads, self.commits[threads], times, reads, writes
+        )
+        self.open[threads] += 1
+        self.pending[operation] = None
+        self.wave.engine.issue(operation)
+        return operation
+
+    def commit(self, group: Group) -> None:
+        """cp.async.commit_group."""
+        threads = group.threads()
+        last = self.wave.clocks.agents("cp.async", threads).last()
+        self.time_of_group[self.commits[threads] % REMEMBERED, threads] = last
+        self.commits[threads] += 1
+        self.open[threads] = 0
+        self.stale[threads] = False
+
+    def wait(self, group: Group, leave: int) -> None:
+        """cp.async.wait_group: at most the ``leave`` newest groups stay open."""
+        threads = group.threads()
+        self._check_commits(group, threads, leave)
+        done = self.commits[threads] - leave
+        self._land_before(threads, done)
+        some = threads[done > 0]
+        if len(some) and leave < REMEMBERED:
+            last = (self.commits[some] - leave - 1) % REMEMBERED
+            agents = self.wave.clocks.agents("cp.async", some)
+            self.wave.clocks.learn(some, agents, self.time_of_group[last, some])
+
+    def _land_before(self, threads: np.ndarray, groups: np.ndarray) -> None:
+        """All copies of each of ``threads`` that are in a group before its number in ``groups``."""
+        if not self.pending:
+            return
+        waiting = self._waiting
+        waiting[threads] = True
+        limit = np.zeros(len(waiting), np.int64)
+        limit[threads] = groups
+        for operation in list(self.pending):
+            owner = operation.threads
+            chosen = operation.left & waiting[owner] & (operation.groups < limit[owner])
+            self._land(operation, chosen)
+        waiting[threads] = False
+
+    def _land(self, operation: CopyOperation, chosen: np.ndarray) -> None:
+        if np.array_equal(chosen, operation.left):
+            self.wave.engine.complete(operation)
+        else:
+            operation.land(chosen)
+
+    def land_all_of(self, threads: np.ndarray) -> None:
+        """All copies that these threads have started, in whatever group."""
+        self._land_before(threads, np.full(len(threads), 1 << 40))
+
+    def _check_commits(self, group: Group, threads: np.ndarray, leave: int) -> None:
+        """Copies that no commit has closed are not waited for: was it forgotten?
+
+        Yes if they were open at the wait before already, or if there is nothing else to wait for.
+        """
+        open_ = self.open[threads] > 0
+        if not open_.any():
+            return
+        wrong = open_ & (self.stale[threads] | ((self.commits[threads] == 0) & (leave == 0)))
+        self.stale[threads[open_]] = True
+        if not wrong.any():
+            return
+        first = int(threads[wrong][0])
+        operation = next((o for o in self.pending if first in o.threads), None)
+        other = Access(first, operation.site, "cp.async") if operation else None
+        count = int(self.open[first])
+        self.wave.faults.report(
+            Kind.COMMIT,
+            f"the wait does not cover {count} cp.async of this thread: they were never committed to "
+            "a group (cp.async.commit_group)",
+            group=group.narrowed(group.spread(wrong, False)),
+            other=other,
+        )
+
+    def _at_exit(self, block: int) -> None:
+        if not self.pending:
+            return
+        told = False
+        for operation in list(self.pending):
+            chosen = operation.left & (self.wave.block_of(operation.threads) == block)
+            if not chosen.any():
+                continue
+            if not told:
+                thread = int(operation.threads[chosen][0])
+                committed = operation.groups[chosen][0] < self.commits[thread]
+                why = "nobody waited for it" if committed else "it was never committed"
+                self.wave.faults.report(
+                    Kind.EXIT_IN_FLIGHT,
+                    f"the block ends with a cp.async in flight: {why}",
+                    thread=thread,
+                    site=operation.site,
+                )
+                told = True
+            self._land(operation, chosen)
