@@ -1,0 +1,479 @@
+"""Happens-before: what each thread has synchronised with.
+
+One counter, ``now``, numbers all that happens in a wave; it steps with every release. An access
+carries the number at which it was made. A thread's *row* says, for each *column* of its cluster, up
+to which number it has synchronised with that column. Columns are the cluster's threads and,
+beside them, *agents*: engines such as a TMA unit that serves one mbarrier. What a thread did itself
+it always knows; that is not in its row, so threads that synchronised alike share a row, and a
+barrier of 1024 threads makes one row and no table of 1024 x 1024.
+
+PTX ISA 8.9.5 (causality order). Beside ``known`` there is ``fenced``: which generic accesses a
+``fence.proxy.async`` on the path has made visible to the async proxy (8.6, 8.9.5).
+
+Other clusters are known through ``foreign``: rows of theirs, taken over by an acquire at cluster or
+GPU scope from memory that they released into.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from checkers.simulator.memory.knowledge import Agent, Foreign, Knowledge, widened
+
+# An actor is named by one 32-bit word: its cluster, counted over the grid, and its column.
+COLUMN_BITS = 15
+COLUMN_MASK = np.uint32((1 << COLUMN_BITS) - 1)
+CLUSTER_SHIFT = np.uint32(COLUMN_BITS)
+FOREVER = np.uint32(0xFFFFFFFF)
+
+
+class Private:
+    """Agents of which each thread has its own, such as its cp.async copies: a column for each
+    thread from ``start`` on. known, fenced: what each thread itself has waited for."""
+
+    def __init__(self, kind: str, start: int, threads: int) -> None:
+        self.kind = kind
+        self.start = start
+        self.known = np.zeros(threads, np.uint32)
+        self.fenced = np.zeros(threads, np.uint32)
+        self.time = np.zeros(threads, np.uint32)
+
+
+class Clocks:
+    """The clocks of a wave.
+
+    threads_each: columns of threads in a cluster, those of the lanes that don't exist among them.
+    row: (threads,) the row of each.  known, fenced: (rows, columns) uint32.  floor: (rows, ranks):
+    the least that a row knows of the threads of a block.  stamp: (warps,) the first number after the
+    last release by a lane of the warp: its accesses since then are alike.
+    """
+
+    def __init__(self, wave: Any) -> None:
+        self.wave = wave
+        self.cluster_size = int(wave.cluster_size)
+        self.threads_each = self.cluster_size * wave.warps_per_block * 32
+        self.clusters = wave.blocks // self.cluster_size
+        threads = self.clusters * self.threads_each
+        heap = wave.memory.heap
+        self.first_cluster = heap.clusters_begun
+        heap.clusters_begun += self.clusters
+        self.now = 1
+        self.columns = self.threads_each
+        self.width = self.threads_each + 32
+        self.row = np.zeros(threads, np.int64)
+        self.column = np.arange(threads) % self.threads_each
+        self.cluster = np.arange(threads) // self.threads_each
+        self.rank = self.column // (wave.warps_per_block * 32)
+        ids = (self.cluster + self.first_cluster).astype(np.uint32) << CLUSTER_SHIFT
+        self.who = ids | self.column.astype(np.uint32)
+        self.known = np.zeros((64, self.width), np.uint32)
+        self.fenced = np.zeros((64, self.width), np.uint32)
+        self.floor = np.zeros((64, self.cluster_size), np.uint32)
+        self.stamp = np.ones(threads // 32, np.int64)
+        self.fence_own = np.zeros(threads, np.uint32)
+        self.used = 1
+        self.foreign: dict[int, Foreign] = {}
+        self._agents: dict[tuple[int, Hashable], Agent] = {}
+        self._agent_columns: list[int] = [0] * self.clusters
+        self._shared_columns: list[int] = []
+        self.by_who: dict[int, Agent] = {}
+        self._privates: dict[str, Private] = {}
+        self.fence_row = np.full(threads, -1, np.int64)
+        self.fence_time = np.zeros(threads, np.uint32)
+        # Lanes that don't exist have nothing to be waited for.
+        self._absent = np.flatnonzero(
+            np.arange(self.threads_each) % (wave.warps_per_block * 32) >= wave.threads_per_block
+        )
+        self.known[0, self._absent] = self.fenced[0, self._absent] = FOREVER
+
+    # --- agents --------------------------------------------------------------------------------
+
+    def agent(self, cluster: int, key: Hashable, *, generic: bool | None = None) -> Agent:
+        """The agent ``key`` of a cluster of the wave, made when first asked for.
+
+        key: ("mbarrier", block, offset, ...), ("wgmma", warp), ...; ("cp.async", thread) and
+        ("bulk", thread) are private to their thread.  generic: it works through the generic
+        proxy; where not told, only cp.async and st.async do.
+        """
+        found = self._agents.get((cluster, key))
+        if found is None:
+            kind = key[0] if isinstance(key, tuple) else key
+            if generic is None:
+                generic = kind in ("cp.async", "st.async")
+            if kind in ("cp.async", "bulk") and isinstance(key, tuple) and len(key) == 2:
+                found = self.agents(kind, np.array([key[1]]))
+            else:
+                # Columns of agents are handed out by cluster: all clusters use the same ones.
+                at = self._agent_columns[cluster]
+                self._agent_columns[cluster] += 1
+                column = self._shared_column(at)
+                who = (cluster + self.first_cluster) << COLUMN_BITS | column
+                found = Agent(self, cluster, column, np.uint32(who), str(kind), key, generic)
+                self.by_who[who] = found
+            self._agents[cluster, key] = found
+        return found
+
+    def agents(self, kind: str, threads: np.ndarray) -> Agent:
+        """The private agents ``kind`` of these threads, as one agent with arrays for cluster, column
+        and who: ("cp.async") of (k,) threads."""
+        private = self.private(kind)
+        column = private.start + self.column[threads]
+        who = (self.who[threads] & ~COLUMN_MASK) | column.astype(np.uint32)
+        generic = kind == "cp.async"
+        return Agent(self, self.cluster[threads], column, who, kind, kind, generic, threads)
+
+    def private(self, kind: str) -> Private:
+        found = self._privates.get(kind)
+        if found is None:
+            start = self._take_columns(self.threads_each)
+            found = self._privates[kind] = Private(kind, start, len(self.row))
+        return found
+
+    def _shared_column(self, at: int) -> int:
+        while len(self._shared_columns) <= at:
+            self._shared_columns.append(self._take_columns(1))
+        return self._shared_columns[at]
+
+    def _take_columns(self, count: int) -> int:
+        start = self.columns
+        self.columns += count
+        if self.columns > self.width:
+            self.width = max(self.columns, self.width + max(64, self.width // 2))
+            if self.width >= 1 << COLUMN_BITS:
+                self.width = (1 << COLUMN_BITS) - 1
+                if self.columns > self.width:
+                    raise RuntimeError(f"a cluster has more than {self.width} threads and engines")
+            for name in ("known", "fenced"):
+                setattr(self, name, widened(getattr(self, name), self.width))
+        return start
+
+    def describe(self, who: int) -> tuple[int | None, str]:
+        """(flat thread index or None, kind of agent or "") of an actor; (None, "elsewhere") for
+        one of an earlier wave."""
+        cluster, column = who >> COLUMN_BITS, who & int(COLUMN_MASK)
+        local = cluster - self.first_cluster
+        if not 0 <= local < self.clusters:
+            return None, "elsewhere"
+        if column < self.threads_each:
+            return local * self.threads_each + column, ""
+        for private in self._privates.values():
+            if private.start <= column < private.start + self.threads_each:
+                return local * self.threads_each + column - private.start, private.kind
+        agent = self.by_who.get(who)
+        return None, agent.kind if agent else "an engine"
+
+    # --- rows ----------------------------------------------------------------------------------
+
+    def _new_rows(self, count: int) -> np.ndarray:
+        """Indices of ``count`` rows, to be filled by the caller."""
+        if self.used + count > len(self.known):
+            self._compact(count)
+        ids = np.arange(self.used, self.used + count)
+        self.used += count
+        return ids
+
+    def _compact(self, count: int) -> None:
+        """Drops the rows that nobody stands on, and grows when that is not enough."""
+        live = np.unique(np.concatenate([self.row, self.fence_row[self.fence_row >= 0], [0]]))
+        target = np.zeros(self.used, np.int64)
+        target[live] = np.arange(len(live))
+        size = len(self.known)
+        while len(live) + count > size // 2:
+            size *= 2
+        for name in ("known", "fenced", "floor"):
+            old = getattr(self, name)
+            new = np.zeros((size, old.shape[1]), old.dtype)
+            new[: len(live)] = old[live]
+            setattr(self, name, new)
+        self.row = target[self.row]
+        kept = self.fence_row >= 0
+        self.fence_row[kept] = target[self.fence_row[kept]]
+        alive = set(live.tolist())
+        self.foreign = {int(target[i]): f for i, f in self.foreign.items() if i in alive}
+        self.used = len(live)
+
+    def _set_floor(self, ids: np.ndarray) -> None:
+        rows = self.known[ids[0] : ids[-1] + 1, : self.threads_each]
+        self.floor[ids] = rows.reshape(len(ids), self.cluster_size, -1).min(axis=2)
+
+    def _rows_of(self, threads: np.ndarray) -> np.ndarray:
+        """The different rows of these threads, sorted."""
+        rows = self.row[threads]
+        if (rows == rows[0]).all():
+            return rows[:1]
+        return np.unique(rows)
+
+    def _stepped(self, threads: np.ndarray) -> None:
+        self.now += 1
+        self.stamp[threads // 32] = self.now
+
+    # --- release and acquire -------------------------------------------------------------------
+
+    def nothing(self, cluster: int) -> Knowledge:
+        """To know nothing."""
+        return Knowledge({}, {})
+
+    def release(self, threads: np.ndarray) -> Knowledge:
+        """What these threads know together, and all that they did. Then their time steps on."""
+        knowledge = self._gathered(np.asarray(threads))
+        self._stepped(np.asarray(threads))
+        return knowledge
+
+    def release_each(self, threads: np.ndarray) -> list[Knowledge]:
+        """As release, for each thread by itself."""
+        threads = np.asarray(threads)
+        parts = [self._gathered(threads[i : i + 1]) for i in range(len(threads))]
+        self._stepped(threads)
+        return parts
+
+    def fence_release(self, threads: np.ndarray) -> None:
+        """A release fence: strong writes of these threads, from now on, release what is known and
+        done so far (PTX ISA 8.8)."""
+        self.fence_row[threads] = self.row[threads]
+        self.fence_time[threads] = self.now
+        self._stepped(np.asarray(threads))
+
+    def fence_knowledge(self, thread: int) -> Knowledge | None:
+        """What the last release fence of ``thread`` lets its strong writes release."""
+        row = int(self.fence_row[thread])
+        if row < 0:
+            return None
+        return self._gathered(np.array([thread]), row, int(self.fence_time[thread]))
+
+    def _gathered(
+        self, threads: np.ndarray, row: int | None = None, time: int | None = None
+    ) -> Knowledge:
+        clusters = self.cluster[threads]
+        if len(threads) > 1 and (clusters != clusters[0]).any():
+            parts = [self._gathered(threads[clusters == c]) for c in np.unique(clusters)]
+            whole = parts[0]
+            for part in parts[1:]:
+                whole = whole.join(part)
+            return whole
+        ids = self._rows_of(threads) if row is None else np.array([row])
+        known = self.known[ids[0]].copy() if len(ids) == 1 else self.known[ids].max(axis=0)
+        fenced = self.fenced[ids[0]].copy() if len(ids) == 1 else self.fenced[ids].max(axis=0)
+        columns = self.column[threads]
+        known[columns] = self.now if time is None else time
+        fenced[columns] = np.maximum(fenced[columns], self.fence_own[threads])
+        for private in self._privates.values():
+            at = columns + private.start
+            known[at] = np.maximum(known[at], private.known[threads])
+            fenced[at] = np.maximum(fenced[at], private.fenced[threads])
+        rows = {self.first_cluster + int(clusters[0]): (known, fenced)}
+        knowledge = Knowledge(rows, {})
+        for i in ids.tolist():
+            if i in self.foreign:
+                knowledge = knowledge.join(Knowledge(self.foreign[i], {}))
+        return knowledge
+
+    def acquire(self, threads: np.ndarray, knowledge: Knowledge) -> None:
+        """These threads learn ``knowledge``."""
+        threads = np.asarray(threads)
+        clusters = self.cluster[threads]
+        if len(threads) > 1 and (clusters != clusters[0]).any():
+            for c in np.unique(clusters):
+                self.acquire(threads[clusters == c], knowledge)
+            return
+        home = self.first_cluster + int(clusters[0])
+        pair = knowledge.rows.get(home)
+        own = {k[1]: t for k, t in knowledge.agents.items() if k[0] == home}
+        others = {c: rows for c, rows in knowledge.rows.items() if c != home}
+        others = {k: v for k, v in others.items() if not self._has_foreign(threads, k, v)}
+        ids = self._rows_of(threads)
+        known, fenced = self.known[ids], self.fenced[ids]
+        before = known, fenced
+        if pair is not None:
+            wide = len(pair[0])
+            known[:, :wide] = np.maximum(known[:, :wide], pair[0])
+            fenced[:, :wide] = np.maximum(fenced[:, :wide], pair[1])
+        for column, time in own.items():
+            known[:, column] = np.maximum(known[:, column], np.uint32(time))
+        if not others:
+            before = self.known[ids], self.fenced[ids]
+            if np.array_equal(before[0], known) and np.array_equal(before[1], fenced):
+                return
+        new = self._new_rows(len(ids))
+        # _new_rows may have renumbered the rows, in order.
+        ids = self._rows_of(threads)
+        self.known[new], self.fenced[new] = known, fenced
+        self._set_floor(new)
+        for old, fresh in zip(ids.tolist(), new.tolist(), strict=True):
+            if old in self.foreign or others:
+                foreign = Knowledge(self.foreign.get(old, {}), {})
+                self.foreign[fresh] = foreign.join(Knowledge(others, {})).rows
+        if len(ids) == 1:
+            self.row[threads] = new[0]
+        else:
+            self.row[threads] = new[np.searchsorted(ids, self.row[threads])]
+
+    def _has_foreign(self, threads: np.ndarray, cluster: int, pair: Any) -> bool:
+        for row in self._rows_of(threads).tolist():
+            there = self.foreign.get(row, {}).get(cluster)
+            if there is None or len(there[0]) < len(pair[0]):
+                return False
+            wide = len(pair[0])
+            if (there[0][:wide] < pair[0]).any() or (there[1][:wide] < pair[1]).any():
+                return False
+        return True
+
+    def learn(self, threads: np.ndarray, agent: Agent, times: Any) -> None:
+        """These threads have waited for an agent up to ``times`` (a number or (k,)); for private
+        agents, each for its own."""
+        if agent.private:
+            known = self.private(agent.kind).known
+            known[threads] = np.maximum(known[threads], np.asarray(times, np.uint32))
+            return
+        self.acquire(threads, self.nothing(0).with_agent(agent, int(np.max(times))))
+
+    def meet(self, threads: np.ndarray, labels: np.ndarray | None = None) -> None:
+        """A barrier: all of these threads learn what all of them know and did.
+
+        labels: (k,) who meets whom, all together where not given. Those of one label are of one
+        cluster.
+        """
+        threads = np.asarray(threads)
+        if labels is None:
+            starts, group = np.zeros(1, np.int64), np.zeros(len(threads), np.int64)
+            rows = self._rows_of(threads)
+        else:
+            names, group = _distinct(np.asarray(labels))
+            pairs, _ = _distinct(group * np.int64(1 << 40) + self.row[threads])
+            rows, owner = pairs & ((1 << 40) - 1), pairs >> 40
+            starts = np.searchsorted(owner, np.arange(len(names)))
+        known = np.maximum.reduceat(self.known[rows], starts, axis=0)
+        fenced = np.maximum.reduceat(self.fenced[rows], starts, axis=0)
+        columns = self.column[threads]
+        known[group, columns] = self.now
+        fenced[group, columns] = np.maximum(fenced[group, columns], self.fence_own[threads])
+        for private in self._privates.values():
+            at = columns + private.start
+            known[group, at] = np.maximum(known[group, at], private.known[threads])
+            fenced[group, at] = np.maximum(fenced[group, at], private.fenced[threads])
+        foreign: dict[int, Foreign] = {}
+        if self.foreign:
+            bounds = [*starts.tolist(), len(rows)]
+            for label in range(len(starts)):
+                joined = Knowledge({}, {})
+                for row in rows[bounds[label] : bounds[label + 1]].tolist():
+                    if row in self.foreign:
+                        joined = joined.join(Knowledge(self.foreign[row], {}))
+                if joined.rows:
+                    foreign[label] = joined.rows
+        new = self._new_rows(len(starts))
+        self.known[new], self.fenced[new] = known, fenced
+        self._set_floor(new)
+        self.row[threads] = new[group]
+        for label, there in foreign.items():
+            self.foreign[int(new[label])] = there
+        self._stepped(threads)
+
+    def proxy_fence(self, threads: np.ndarray) -> None:
+        """fence.proxy.async by each of these threads: what it knows and did is visible to the async
+        proxy, for it and for those who synchronise with it afterwards."""
+        threads = np.asarray(threads)
+        ids = self._rows_of(threads)
+        known, fenced = self.known[ids], self.fenced[ids]
+        if not np.array_equal(known, fenced):
+            new = self._new_rows(len(ids))
+            ids = self._rows_of(threads)
+            self.known[new] = self.fenced[new] = known
+            self._set_floor(new)
+            for old, fresh in zip(ids.tolist(), new.tolist(), strict=True):
+                if old in self.foreign:
+                    self.foreign[fresh] = {c: (k, k) for c, (k, _) in self.foreign[old].items()}
+            self.row[threads] = new[np.searchsorted(ids, self.row[threads])]
+        self.fence_own[threads] = self.now
+        for private in self._privates.values():
+            private.fenced[threads] = private.known[threads]
+        self.now += 1
+
+    # --- questions -----------------------------------------------------------------------------
+
+    def knows(self, threads: np.ndarray, columns: Any, times: Any) -> np.ndarray:
+        """Whether each thread has synchronised with a column of its own cluster up to a time.
+
+        columns, times: (k,) or (k, g), or numbers.
+        """
+        threads = np.asarray(threads)
+        columns = np.broadcast_to(np.asarray(columns), (len(threads), *np.shape(columns)[1:]))
+        ids = (self.who[threads] & ~COLUMN_MASK).reshape(-1, *[1] * (columns.ndim - 1))
+        return self.sees(threads, ids | columns.astype(np.uint32), np.asarray(times, np.uint32))
+
+    def sees(
+        self, threads: np.ndarray, who: np.ndarray, times: np.ndarray, fenced: bool = False
+    ) -> np.ndarray:
+        """Whether each of (k,) threads knows what actors ``who`` did up to ``times``, both (k,) or
+        (k, g) uint32. fenced: and whether the async proxy may see it."""
+        shape = (-1, *[1] * (who.ndim - 1))
+        me = self.who[threads].reshape(shape)
+        column = np.minimum(who & COLUMN_MASK, np.uint32(self.width - 1))
+        local = (who ^ me) <= COLUMN_MASK
+        table = self.fenced if fenced else self.known
+        at = self.row[threads].reshape(shape) * self.width + column
+        answer = local & (table.ravel().take(at) >= times)
+        own = who == me
+        answer |= own & (self.fence_own[threads].reshape(shape) >= times) if fenced else own
+        for private in self._privates.values():
+            mine = local & (column == self.column[threads].reshape(shape) + private.start)
+            known = private.fenced if fenced else private.known
+            answer |= mine & (known[threads].reshape(shape) >= times)
+        if self.foreign and not answer.all():
+            self._ask_foreign(threads, who, times, answer, local, fenced)
+        return answer
+
+    def _ask_foreign(
+        self,
+        threads: np.ndarray,
+        who: np.ndarray,
+        times: np.ndarray,
+        answer: np.ndarray,
+        local: np.ndarray,
+        fenced: bool,
+    ) -> None:
+        """Fills in ``answer`` for actors of other clusters."""
+        open_ = np.nonzero(~answer & ~local)
+        if not len(open_[0]):
+            return
+        rows = self.row[threads][open_[0]]
+        clusters = (who[open_] >> CLUSTER_SHIFT).astype(np.int64)
+        columns = (who[open_] & COLUMN_MASK).astype(np.int64)
+        asked = np.broadcast_to(times, who.shape)[open_]
+        result = np.zeros(len(rows), bool)
+        for pair in _distinct(rows << 32 | clusters)[0].tolist():
+            there = self.foreign.get(pair >> 32, {}).get(pair & 0xFFFFFFFF)
+            if there is None:
+                continue
+            chosen = (rows == pair >> 32) & (clusters == pair & 0xFFFFFFFF)
+            table = there[1] if fenced else there[0]
+            inside = columns[chosen] < len(table)
+            times_known = table[np.minimum(columns[chosen], len(table) - 1)]
+            result[chosen] = inside & (times_known >= asked[chosen])
+        answer[open_] = result
+
+    def agent_times(self, threads: np.ndarray, agent: Agent) -> np.ndarray:
+        """(k,) up to which of its operations these threads, of its cluster, know an agent."""
+        return self.known[self.row[threads], agent.column].astype(np.int64)
+
+    def least_known(self, threads: np.ndarray, whole_cluster: bool) -> int:
+        """All threads of the own block (or of the cluster) are known up to here by all of these."""
+        rows = self.row[threads]
+        if whole_cluster:
+            return int(self.floor.take(rows, axis=0).min())
+        return int(self.floor.ravel().take(rows * self.cluster_size + self.rank[threads]).min())
+
+
+def _distinct(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """np.unique with the inverse, quick where equal values lie side by side."""
+    new = np.empty(len(values), bool)
+    new[0] = True
+    np.not_equal(values[1:], values[:-1], out=new[1:])
+    firsts = values[new]
+    names, inverse = np.unique(firsts, return_inverse=True)
+    return names, inverse[np.cumsum(new) - 1]
+
+
+__all__: Sequence[str] = ["Agent", "Clocks", "Knowledge"]
