@@ -166,6 +166,13 @@ def test_a_cubin_that_no_tool_reads_is_a_skip_with_its_reason() -> None:
     assert "cuobjdump can't read this cubin" in stage.reason
 
 
+def test_ptx_that_can_not_be_read_is_a_skip_with_its_reason() -> None:
+    broken = CompiledKernel("k", "sm_90a", kernel(name="k").ptx.replace("ret;", "ret 1 2;"))
+    for stage in (check_compiled(exercise(), [broken]), check_rules(exercise(ANY_WIDE), [broken])):
+        assert stage.verdict is Verdict.SKIP
+        assert "found '2', wanted ';'" in stage.reason
+
+
 def test_the_table_of_resources_is_read_by_kernel() -> None:
     text = (
         "Resource usage:\n Common:\n  GLOBAL:0\n Function a:\n  REG:18 STACK:8 SHARED:1024 LOCAL:0 "

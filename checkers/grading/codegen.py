@@ -17,11 +17,12 @@ from checkers.exercise import (
     Stage,
     Verdict,
 )
-from checkers.grading import ptx, resources, sass
+from checkers.grading import resources, sass
 from checkers.grading.artifacts import CompiledKernel
+from checkers.grading.assembly import Instruction, ptx_kernel
 from checkers.grading.diagnose import diagnose
-from checkers.grading.ptx import Instruction
 from checkers.grading.source import line_picture
+from checkers.simulator.parser import PtxSyntaxError
 
 Measures = dict[str, int | float]
 
@@ -54,7 +55,7 @@ def check_compiled(
                 measures[key] = max(measures.get(key, 0), value)
             found = resources.check_resources(kernel, usage, exercise.max_registers)
             problems += [(kernel, problem) for problem in found]
-    except sass.ToolError as error:
+    except (sass.ToolError, PtxSyntaxError) as error:
         return _stage("compile", Verdict.SKIP, start, measures, reason=str(error))
 
     if problems:
@@ -101,7 +102,7 @@ def check_rules(
                 finding = _check_rule(rule, variants, shown, source, first_line)
             if finding and broken is None:
                 broken = (f"rule:{rule.name}", finding)
-    except sass.ToolError as error:
+    except (sass.ToolError, PtxSyntaxError) as error:
         return _stage("codegen", Verdict.SKIP, start, shown, reason=str(error))
     if broken is None:
         return _stage("codegen", Verdict.PASS, start, shown)
@@ -130,7 +131,7 @@ class _Variant:
 
     @classmethod
     def read(cls, kernel: CompiledKernel, language: str, tree: ast.Module | None) -> _Variant:
-        parsed = ptx.parse(kernel.ptx).kernel(kernel.name)
+        parsed = ptx_kernel(kernel.ptx, kernel.name)
         instructions = parsed.instructions
         if language == "sass":
             instructions = sass.disassemble(kernel.cubin)[parsed.name]

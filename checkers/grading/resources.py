@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from checkers.grading import ptx, sass
+from checkers.grading import sass
 from checkers.grading.artifacts import CompiledKernel
+from checkers.grading.assembly import ptx_kernel
 
 
 @dataclass(frozen=True)
@@ -67,9 +68,10 @@ def parse_resource_usage(text: str) -> dict[str, dict[str, int]]:
 def measure(kernel: CompiledKernel) -> Usage:
     """Reads the cubin, and the PTX for what the launch didn't say.
 
-    Raises sass.ToolError when the cubin can't be read, KeyError when the kernel isn't in it.
+    Raises sass.ToolError when the cubin can't be read, PtxSyntaxError when the PTX can't, KeyError
+    when the kernel isn't in it.
     """
-    parsed = ptx.parse(kernel.ptx).kernel(kernel.name)
+    parsed = ptx_kernel(kernel.ptx, kernel.name)
     table = parse_resource_usage(
         sass.run_tool("cuobjdump", ("--dump-resource-usage",), kernel.cubin)
     )

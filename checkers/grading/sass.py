@@ -11,7 +11,8 @@ import tempfile
 from functools import cache, lru_cache
 from pathlib import Path
 
-from checkers.grading.ptx import Instruction, Place, split_operands
+from checkers.grading.assembly import Instruction
+from checkers.simulator.program import Place
 
 # Memory instructions that move registers, with the width as a part of the opcode.
 _MOVERS = {"LD", "LDG", "LDS", "LDL", "LDC", "ST", "STG", "STS", "STL", "LDGSTS", "ATOM", "ATOMG"}
@@ -104,13 +105,9 @@ def _place(line: str) -> Place:
 
 
 def _instruction(text: str, places: tuple[Place, ...]) -> Instruction:
-    statement = text.partition(";")[0].strip()
-    predicate = ""
-    if statement.startswith("@"):
-        guard, _, statement = statement.partition(" ")
-        predicate = guard[1:]
-    opcode, _, rest = statement.strip().partition(" ")
-    return Instruction(opcode, split_operands(rest), predicate, bits_moved(opcode), places)
+    words = text.partition(";")[0].split() or [""]
+    opcode = words[1] if words[0].startswith("@") else words[0]
+    return Instruction(opcode, " ".join(words), bits_moved(opcode), places)
 
 
 def bits_moved(opcode: str) -> int:
