@@ -120,20 +120,10 @@ class Tile:
     mn_major: bool
     problem: str
 
-    @property
-    def bytes(self) -> np.ndarray:
-        """(cells * 16,) the address of each byte, cell after cell."""
-        return _bytes_of(self)
-
     def rows(self, data: np.ndarray) -> np.ndarray:
-        """``data``, the bytes read at ``bytes``, as (rows, row bytes): a row of a K-major operand
-        is one m or n, of an MN-major one one k."""
+        """``data``, the 16 bytes of each cell in order, as (rows, row bytes): a row of a K-major
+        operand is one m or n, of an MN-major one one k."""
         return data.reshape(len(self.cells), -1)
-
-
-@lru_cache(maxsize=256)
-def _bytes_of(tile: Tile) -> np.ndarray:
-    return (tile.cells.reshape(-1, 1) + np.arange(CELL)).ravel()
 
 
 @lru_cache(maxsize=1024)

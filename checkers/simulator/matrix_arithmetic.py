@@ -49,6 +49,12 @@ BYTE_VALUES = {
 # Bytes of one element in a register or in shared memory.
 ELEMENT_BYTES = {"f64": 8, "tf32": 4, "f16": 2, "bf16": 2} | dict.fromkeys(BYTE_VALUES, 1)
 
+# The counter of the floating-point (or integer) operations of each operand type.
+FLOP_NAMES = {kind: f"mma_flops_{kind}" for kind in ("f64", "tf32", "f16", "bf16")}
+FLOP_NAMES |= dict.fromkeys(("e4m3", "e5m2"), "mma_flops_f8")
+FLOP_NAMES |= dict.fromkeys(("e2m3", "e3m2"), "mma_flops_f6") | {"e2m1": "mma_flops_f4"}
+FLOP_NAMES |= dict.fromkeys(INTEGERS, "mma_flops_i8")
+
 
 def values(raw: np.ndarray, kind: str) -> np.ndarray:
     """The elements of ``raw`` as float32 (float64 for f64).
@@ -67,19 +73,21 @@ def values(raw: np.ndarray, kind: str) -> np.ndarray:
     return raw.view({"f64": np.float64}[kind])
 
 
-def add_product(
-    c: np.ndarray | None, a: np.ndarray, b: np.ndarray, *, saturate: bool = False
-) -> np.ndarray:
+def add_product(c: np.ndarray, a: np.ndarray, b: np.ndarray, saturate: bool = False) -> np.ndarray:
     """a @ b + c, in c's dtype.
 
     a (n, M, K) and b (n, K, N): float32 (values() of any type but f64) or float64.  c (n, M, N):
-    float16, float32, float64 or int32; None for no c, then the product comes back as it is.
-    Integer products of up to 2**24 / 255**2 = 258 terms are exact in float32.  saturate: int32
-    sums are clamped to their range, not wrapped.
+    float16, float32, float64 or int32.  saturate: see add().
     """
-    product = np.matmul(a, b)
-    if c is None:
-        return product
+    return add(c, np.matmul(a, b), saturate)
+
+
+def add(c: np.ndarray, product: np.ndarray, saturate: bool = False) -> np.ndarray:
+    """product + c, rounded once to c's dtype; ``product`` is float and may be changed.
+
+    Integer products of up to 2**24 / 255**2 = 258 terms are exact in float32.  saturate: int32 sums
+    are clamped to their range, not wrapped.
+    """
     if c.dtype == np.int32:
         total = c.astype(np.int64) + product.astype(np.int64)
         if saturate:

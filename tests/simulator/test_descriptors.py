@@ -106,7 +106,7 @@ def test_stepping_along_k_by_the_start_address_stays_in_the_pattern(mode):
     whole = swizzle(0x4000 + rows * span + np.arange(span)[None, :], mode)
     for step in range(0, span, 32):
         tile = locate(wgmma_descriptor(pack(0x4000 + step, 16, 8 * span, code)), 64, 16, 2, False)
-        assert (tile.bytes.reshape(64, 32) == whole[:, step : step + 32]).all()
+        assert (tile.cells == whole[:, step : step + 32 : 16]).all()
 
 
 def test_blackwell_names_its_swizzles_by_other_codes():
