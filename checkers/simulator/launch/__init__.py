@@ -42,7 +42,7 @@ def catching(
     """
     # Imported late: they import torch, and this package is imported for its records.
     from checkers.simulator.gpus import gpu as find
-    from checkers.simulator.launch.catching import Catcher
+    from checkers.simulator.launch.catcher import Catcher
     from checkers.simulator.launch.cuda_answers import cuda_bindings_answering
     from checkers.simulator.launch.cute import cute_catching
     from checkers.simulator.launch.device import PretendCuda

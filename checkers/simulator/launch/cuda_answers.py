@@ -13,7 +13,7 @@ from typing import Any
 from unittest import mock
 
 from checkers.simulator.gpus import GPU
-from checkers.simulator.launch.catching import LaunchError
+from checkers.simulator.launch.catcher import LaunchError
 
 DRIVER_VERSION = 13000  # CUDA 13.0
 

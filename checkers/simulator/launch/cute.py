@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 from checkers.simulator.gpus import GPU
-from checkers.simulator.launch.catching import call_with_names, unseen
+from checkers.simulator.launch.catcher import call_with_names, unseen
 from checkers.simulator.launch.cute_runtime import Binary, Runtime, unpacked
 from checkers.simulator.launch.device import pretended
 from checkers.simulator.launch.tensors import OWNER, named

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from checkers.simulator.launch import parameters
-from checkers.simulator.launch.catching import Catcher, LaunchError, keep
+from checkers.simulator.launch.catcher import Catcher, LaunchError, keep
 from checkers.simulator.launch.cuda_answers import attribute_of, blocks_per_sm
 from checkers.simulator.launch.naming import source_name
 from checkers.simulator.launch.records import Dim3, Launch

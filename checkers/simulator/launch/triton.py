@@ -11,7 +11,7 @@ from unittest import mock
 
 from checkers.simulator.gpus import GPU
 from checkers.simulator.launch import parameters
-from checkers.simulator.launch.catching import Catcher
+from checkers.simulator.launch.catcher import Catcher
 from checkers.simulator.launch.records import Launch
 
 

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from checkers.simulator.launch.catching import LaunchError
+from checkers.simulator.launch.catcher import LaunchError
 from checkers.simulator.tensormap import ELEMENTS, SWIZZLES, TensorMap, encode
 
 TF32 = 11  # device code of the element type that rounds float32
