@@ -15,9 +15,10 @@ from typing import Any
 from unittest import mock
 
 from checkers.grading.artifacts import CompiledKernel
+from checkers.simulator.gpus import gpu
 
-TARGETS = {"sm_90a": (9, 0), "sm_100a": (10, 0)}  # and the compute capability of each
-SHARED_BYTES_OPT_IN = 227 * 1024  # per block, both architectures
+TARGETS = ("sm_90a", "sm_100a")
+GPUS = {"sm_90a": "h200", "sm_100a": "b200"}  # what an answer that asks is told
 
 
 @contextlib.contextmanager
@@ -25,27 +26,8 @@ def triton_compiling(target: str, found: list[CompiledKernel]) -> Iterator[None]
     """Within, ``kernel[grid](...)`` compiles for ``target``, appends to ``found`` and launches
     nothing. Autotuners take their first configuration."""
     import triton
-    from triton.backends.compiler import GPUTarget
-    from triton.backends.driver import DriverBase
 
-    capability = TARGETS[target]
-
-    class Utils:
-        def get_device_properties(self, device: int) -> dict[str, int]:
-            return {
-                "max_shared_mem": SHARED_BYTES_OPT_IN,
-                "multiprocessor_count": 132 if capability[0] == 9 else 148,
-                "max_num_regs": 65536,
-                "warpSize": 32,
-            }
-
-        def load_binary(self, *_: Any) -> tuple[int, int, int, int, int]:
-            # module, function, registers, spills, most threads: never launched, so only the
-            # last matters: Triton refuses num_warps beyond it.
-            return (1, 1, 0, 0, 1024)
-
-        def unload_module(self, module: int) -> None:
-            """Nothing was loaded."""
+    from checkers.simulator.launch.triton_driver import StandInDriver
 
     class Launcher:
         def __init__(self, src: Any, metadata: Any) -> None:
@@ -53,47 +35,6 @@ def triton_compiling(target: str, found: list[CompiledKernel]) -> Iterator[None]
 
         def __call__(self, *launch: Any, **options: Any) -> None:
             """Launches nothing: the kernel has been compiled by now, which is all that is wanted."""
-
-    class CompilingDriver(DriverBase):
-        def __init__(self) -> None:
-            self.utils = Utils()
-            self.launcher_cls = Launcher
-
-        @classmethod
-        def is_active(cls) -> bool:
-            return True
-
-        def map_python_to_cpp_type(self, ty: str) -> str:
-            return ty
-
-        def get_current_target(self) -> GPUTarget:
-            return GPUTarget("cuda", capability[0] * 10 + capability[1], 32)
-
-        def get_current_device(self) -> int:
-            return 0
-
-        def set_current_device(self, device: int) -> None:
-            """There is one device."""
-
-        def get_current_stream(self, device: int) -> int:
-            return 0
-
-        def get_active_torch_device(self) -> Any:
-            import torch
-
-            return torch.device("cuda", 0)
-
-        def get_device_interface(self) -> Any:
-            import torch
-
-            return torch.cuda
-
-        def get_benchmarker(self) -> Callable[..., list[float]]:
-            def benchmark(call: Callable[[], Any], quantiles: Any = None, **_: Any) -> list[float]:
-                call()  # so that every configuration is compiled
-                return [1.0, 1.0, 1.0]
-
-            return benchmark
 
     compile_source = triton.compiler.compile
 
@@ -103,7 +44,7 @@ def triton_compiling(target: str, found: list[CompiledKernel]) -> Iterator[None]
         return compiled
 
     before = triton.runtime.driver._active
-    triton.runtime.driver.set_active(CompilingDriver())
+    triton.runtime.driver.set_active(StandInDriver(gpu(GPUS[target]), Launcher))
     try:
         # A JITFunction looks the compiler up when its first launch makes its caches.
         with mock.patch.object(triton.compiler, "compile", record):

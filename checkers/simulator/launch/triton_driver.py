@@ -58,8 +58,9 @@ class StandInDriver(DriverBase):
         return GPUTarget("cuda", major * 10 + minor, 32)
 
     def get_current_device(self) -> Any:
-        # Kernels are kept by device: those of another GPU, or of a real one, must not be found.
-        return f"simulated {self.gpu.name}"
+        # Triton keeps kernels by device, with their launchers: none of another GPU or of another
+        # launcher may be found.
+        return (self.gpu.name, self.launcher_cls)
 
     def set_current_device(self, device: Any) -> None:
         """There is one device."""
