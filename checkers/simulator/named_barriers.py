@@ -266,7 +266,7 @@ class NamedBarrier:
                     if warp in absent and warp not in gone:
                         elsewhere.setdefault(line_of(site), []).append(warp)
         parts = [f"{_warps(gone)} exited"] if gone else []
-        parts += [f"{_warps(sorted(set(w)))} stands at {at}" for at, w in elsewhere.items()]
+        parts += [f"{_warps(sorted(set(w)))} at {at}" for at, w in elsewhere.items()]
         return "; ".join([text, *parts])
 
 

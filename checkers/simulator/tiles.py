@@ -63,11 +63,12 @@ class Tile:
 
     def loaded(self, inside: np.ndarray) -> np.ndarray:
         """(R, row_bytes) uint8: the box, given the bytes of addresses()."""
-        box = np.empty((0, 0), np.uint8) if self.is_whole else self.fill()
+        width = self.end - self.begin
         if self.is_whole:
             box = inside.reshape(len(self.inside), self.row_bytes)
         else:
-            box[self.inside, self.begin : self.end] = inside.reshape(len(self.rows), -1)
+            box = self.fill()
+            box[self.inside, self.begin : self.end] = inside.reshape(len(self.rows), width)
         if self.tensor_map.element.flush:
             values = np.ascontiguousarray(box).view(np.float32).copy()
             tiny = (np.abs(values) < np.finfo(np.float32).tiny) & (values != 0)
