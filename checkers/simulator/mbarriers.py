@@ -74,9 +74,11 @@ class Mbarrier:
         self.last_history: list[Arrival] = []
         self.arrived_ever = False
         self.copies: dict[Any, int] = {}  # operations in flight: bytes that they will bring
+        self.number = len(wave.memory.shared.barriers)  # tells objects at one place apart
         self.agent = wave.clocks.agent(
-            block // wave.cluster_size, ("mbarrier", block, offset, id(self))
+            block // wave.cluster_size, ("mbarrier", block, offset, self.number)
         )
+        self._others: dict[Any, None] = {}  # agents whose work its phases publish as well
         self.published: Any = None  # what a wait for a complete phase learns
         self._arriving: Any = None
         self._waits: dict[int, PhaseWait] = {}
@@ -235,6 +237,10 @@ class Mbarrier:
         """Knowledge that the phase's completion passes on, with no arrival of its own."""
         self._join(knowledge)
 
+    def also_publishes(self, agent: Any) -> None:
+        """Another agent whose work this barrier's phases complete, with the same times."""
+        self._others[agent] = None
+
     # --- copies ----------------------------------------------------------------------------------
 
     def starts(self, operation: Any, amount: int) -> int:
@@ -320,7 +326,8 @@ class Mbarrier:
         knowledge = self._arriving
         nothing = self.wave.clocks.nothing(self.block // self.wave.cluster_size)
         knowledge = nothing if knowledge is None else knowledge
-        knowledge = knowledge.with_agent(self.agent, self.phase + 1)
+        for agent in (self.agent, *self._others):
+            knowledge = knowledge.with_agent(agent, self.phase + 1)
         if self.published is not None:
             knowledge = knowledge.join(self.published)
         self.published = knowledge

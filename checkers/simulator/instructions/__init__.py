@@ -17,4 +17,7 @@ MODULES = (
     "mbarrier",
     "fences",
     "cp_async",
+    "setmaxnreg",
+    "tensormap",
+    "remote",
 )
