@@ -12,6 +12,8 @@ MODULES = (
     "select",
     "move",
     "cache",
+    "loads",
+    "atomics",
     "warp",
     "barriers",
     "mbarrier",

@@ -14,10 +14,10 @@ import numpy as np
 
 from checkers.simulator.faults import Access, Kind
 from checkers.simulator.memory import readers
-from checkers.simulator.memory.clocks import COLUMN_BITS, COLUMN_MASK
 from checkers.simulator.memory.knowledge import Agent
 from checkers.simulator.memory.lanes import line_name, thread_name
-from checkers.simulator.memory.races import ENGINES, Target
+from checkers.simulator.memory.races import Target, engine_words
+from checkers.simulator.memory.rows import COLUMN_BITS, COLUMN_MASK
 from checkers.simulator.memory.shadow import AGENT, ASYNC, BARRIER, TIME_MASK, Shadow, put
 
 if TYPE_CHECKING:
@@ -232,7 +232,7 @@ class Asynchronous:
             where = self.memory.heap.sites[int(shadow.site[target.index[first[i]]])]
             by, kind = clocks.describe(int(who[i]))
             name = thread_name(self.wave, by, int(threads[i])) if by is not None else "a thread"
-            writer = f"{ENGINES[kind][0]} of {name}" if kind in ENGINES else name
+            writer = f"{engine_words(kind)[0]} of {name}" if kind not in ("", "elsewhere") else name
             place = target.name(int(first[i]))
             self._report(
                 Kind.PROXY_FENCE,
@@ -263,7 +263,7 @@ class Asynchronous:
         place = target.name(lane if at is None else at)
         verb = "overwrites" if write else "reads"
         if kind and kind != "elsewhere":
-            whom, missing = ENGINES.get(kind, (kind, "no wait for it lies between"))
+            whom, missing = engine_words(kind)
             fault = Kind.OVERWRITTEN_IN_FLIGHT if did == "read" else Kind.READ_BEFORE_WAIT
             if did == "wrote" and write:
                 fault = Kind.RACE
@@ -293,7 +293,7 @@ class Asynchronous:
 
 
 def _engine(agent: Agent) -> str:
-    return ENGINES.get(agent.kind, (f"an operation of {agent.kind}",))[0]
+    return engine_words(agent.kind)[0]
 
 
 def _grains(shadow: Shadow, position: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:

@@ -21,13 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from checkers.simulator.memory.knowledge import Agent, Foreign, Knowledge, widened
-
-# An actor is named by one 32-bit word: its cluster, counted over the grid, and its column.
-COLUMN_BITS = 15
-COLUMN_MASK = np.uint32((1 << COLUMN_BITS) - 1)
-CLUSTER_SHIFT = np.uint32(COLUMN_BITS)
-FOREVER = np.uint32(0xFFFFFFFF)
+from checkers.simulator.memory.knowledge import Agent, Foreign, Knowledge
+from checkers.simulator.memory.order import SCOPES
+from checkers.simulator.memory.rows import CLUSTER_SHIFT, COLUMN_BITS, COLUMN_MASK, Rows
 
 
 class Private:
@@ -42,52 +38,26 @@ class Private:
         self.time = np.zeros(threads, np.uint32)
 
 
-class Clocks:
+class Clocks(Rows):
     """The clocks of a wave.
 
-    threads_each: columns of threads in a cluster, those of the lanes that don't exist among them.
-    row: (threads,) the row of each.  known, fenced: (rows, columns) uint32.  floor: (rows, ranks):
-    the least that a row knows of the threads of a block.  stamp: (warps,) the first number after the
-    last release by a lane of the warp: its accesses since then are alike.
+    now: the number of what happens next.  stamp: (warps,) the first number after the last release by a
+    lane of the warp: its accesses since then are alike.  fence_own: (threads,) when each last did
+    fence.proxy.async.  fence_scope: (threads,) of its last release fence, 0 for none.
     """
 
     def __init__(self, wave: Any) -> None:
-        self.wave = wave
-        self.cluster_size = int(wave.cluster_size)
-        self.threads_each = self.cluster_size * wave.warps_per_block * 32
-        self.clusters = wave.blocks // self.cluster_size
-        threads = self.clusters * self.threads_each
-        heap = wave.memory.heap
-        self.first_cluster = heap.clusters_begun
-        heap.clusters_begun += self.clusters
+        super().__init__(wave)
+        threads = len(self.row)
         self.now = 1
-        self.columns = self.threads_each
-        self.width = self.threads_each + 32
-        self.row = np.zeros(threads, np.int64)
-        self.column = np.arange(threads) % self.threads_each
-        self.cluster = np.arange(threads) // self.threads_each
-        self.rank = self.column // (wave.warps_per_block * 32)
-        ids = (self.cluster + self.first_cluster).astype(np.uint32) << CLUSTER_SHIFT
-        self.who = ids | self.column.astype(np.uint32)
-        self.known = np.zeros((64, self.width), np.uint32)
-        self.fenced = np.zeros((64, self.width), np.uint32)
-        self.floor = np.zeros((64, self.cluster_size), np.uint32)
         self.stamp = np.ones(threads // 32, np.int64)
         self.fence_own = np.zeros(threads, np.uint32)
-        self.used = 1
-        self.foreign: dict[int, Foreign] = {}
+        self.fence_scope = np.zeros(threads, np.int8)
+        self.any_fence = False
         self._agents: dict[tuple[int, Hashable], Agent] = {}
         self._agent_columns: list[int] = [0] * self.clusters
-        self._shared_columns: list[int] = []
         self.by_who: dict[int, Agent] = {}
         self._privates: dict[str, Private] = {}
-        self.fence_row = np.full(threads, -1, np.int64)
-        self.fence_time = np.zeros(threads, np.uint32)
-        # Lanes that don't exist have nothing to be waited for.
-        self._absent = np.flatnonzero(
-            np.arange(self.threads_each) % (wave.warps_per_block * 32) >= wave.threads_per_block
-        )
-        self.known[0, self._absent] = self.fenced[0, self._absent] = FOREVER
 
     # --- agents --------------------------------------------------------------------------------
 
@@ -132,24 +102,6 @@ class Clocks:
             found = self._privates[kind] = Private(kind, start, len(self.row))
         return found
 
-    def _shared_column(self, at: int) -> int:
-        while len(self._shared_columns) <= at:
-            self._shared_columns.append(self._take_columns(1))
-        return self._shared_columns[at]
-
-    def _take_columns(self, count: int) -> int:
-        start = self.columns
-        self.columns += count
-        if self.columns > self.width:
-            self.width = max(self.columns, self.width + max(64, self.width // 2))
-            if self.width >= 1 << COLUMN_BITS:
-                self.width = (1 << COLUMN_BITS) - 1
-                if self.columns > self.width:
-                    raise RuntimeError(f"a cluster has more than {self.width} threads and engines")
-            for name in ("known", "fenced"):
-                setattr(self, name, widened(getattr(self, name), self.width))
-        return start
-
     def describe(self, who: int) -> tuple[int | None, str]:
         """(flat thread index or None, kind of agent or "") of an actor; (None, "elsewhere") for
         one of an earlier wave."""
@@ -165,52 +117,11 @@ class Clocks:
         agent = self.by_who.get(who)
         return None, agent.kind if agent else "an engine"
 
-    # --- rows ----------------------------------------------------------------------------------
-
-    def _new_rows(self, count: int) -> np.ndarray:
-        """Indices of ``count`` rows, to be filled by the caller."""
-        if self.used + count > len(self.known):
-            self._compact(count)
-        ids = np.arange(self.used, self.used + count)
-        self.used += count
-        return ids
-
-    def _compact(self, count: int) -> None:
-        """Drops the rows that nobody stands on, and grows when that is not enough."""
-        live = np.unique(np.concatenate([self.row, self.fence_row[self.fence_row >= 0], [0]]))
-        target = np.zeros(self.used, np.int64)
-        target[live] = np.arange(len(live))
-        size = len(self.known)
-        while len(live) + count > size // 2:
-            size *= 2
-        for name in ("known", "fenced", "floor"):
-            old = getattr(self, name)
-            new = np.zeros((size, old.shape[1]), old.dtype)
-            new[: len(live)] = old[live]
-            setattr(self, name, new)
-        self.row = target[self.row]
-        kept = self.fence_row >= 0
-        self.fence_row[kept] = target[self.fence_row[kept]]
-        alive = set(live.tolist())
-        self.foreign = {int(target[i]): f for i, f in self.foreign.items() if i in alive}
-        self.used = len(live)
-
-    def _set_floor(self, ids: np.ndarray) -> None:
-        rows = self.known[ids[0] : ids[-1] + 1, : self.threads_each]
-        self.floor[ids] = rows.reshape(len(ids), self.cluster_size, -1).min(axis=2)
-
-    def _rows_of(self, threads: np.ndarray) -> np.ndarray:
-        """The different rows of these threads, sorted."""
-        rows = self.row[threads]
-        if (rows == rows[0]).all():
-            return rows[:1]
-        return np.unique(rows)
+    # --- release and acquire -------------------------------------------------------------------
 
     def _stepped(self, threads: np.ndarray) -> None:
         self.now += 1
         self.stamp[threads // 32] = self.now
-
-    # --- release and acquire -------------------------------------------------------------------
 
     def nothing(self, cluster: int) -> Knowledge:
         """To know nothing."""
@@ -229,12 +140,19 @@ class Clocks:
         self._stepped(threads)
         return parts
 
-    def fence_release(self, threads: np.ndarray) -> None:
+    def fence_release(self, threads: np.ndarray, scope: str = "sys") -> None:
         """A release fence: strong writes of these threads, from now on, release what is known and
         done so far (PTX ISA 8.8)."""
+        threads = np.asarray(threads)
+        self.any_fence = True
         self.fence_row[threads] = self.row[threads]
         self.fence_time[threads] = self.now
-        self._stepped(np.asarray(threads))
+        self.fence_scope[threads] = SCOPES[scope]
+        self._stepped(threads)
+
+    def fence_acquire(self, threads: np.ndarray, scope: str = "sys") -> None:
+        """An acquire fence: what earlier strong reads of these threads saw released is known."""
+        self.wave.memory.patterns.fence_acquire(np.asarray(threads), SCOPES[scope])
 
     def fence_knowledge(self, thread: int) -> Knowledge | None:
         """What the last release fence of ``thread`` lets its strong writes release."""

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from checkers.simulator.memory.knowledge import Knowledge
-from checkers.simulator.memory.order import SCOPES, Order
+from checkers.simulator.memory.order import Order
 
 # So many lanes of one instruction release each for itself; more share what they know together.
 APART = 64
@@ -42,7 +42,6 @@ class Patterns:
         self.everywhere = everywhere
         self.here: dict[int, tuple[Released, ...]] = {}
         self.pending: dict[int, list[tuple[tuple[Released, ...], int]]] = {}
-        self.fence_scope: dict[int, int] = {}
 
     def _table(self, space: str) -> dict[int, tuple[Released, ...]]:
         return self.here if space == "shared" else self.everywhere
@@ -64,7 +63,7 @@ class Patterns:
         """Strong writes of (k,) threads to ``places``."""
         scope, release = order.strength, order.releases
         table = self._table(space)
-        if not release and not self.fence_scope:
+        if not release and not self.wave.clocks.any_fence:
             if table and not atomic:
                 for place in places.tolist():
                     table.pop(place, None)
@@ -85,9 +84,9 @@ class Patterns:
         if not release:
             out: list[Released | None] = []
             for thread in threads.tolist():
-                far = self.fence_scope.get(thread)
-                known = clocks.fence_knowledge(thread) if far else None
-                out.append(known and self._part(thread, known, min(scope, far or 0)))
+                known = clocks.fence_knowledge(thread)
+                far = min(scope, int(clocks.fence_scope[thread]))
+                out.append(None if known is None else self._part(thread, known, far))
             return out
         if len(threads) <= APART:
             each = clocks.release_each(threads)
@@ -129,16 +128,13 @@ class Patterns:
                 if not waiting or waiting[-1][0] is not there:
                     waiting.append((there, scope))
 
-    def fence(self, threads: np.ndarray, scope: str, release: bool, acquire: bool) -> None:
-        """A fence: acquires what earlier strong reads saw, lets later strong writes release."""
-        far = SCOPES[scope]
-        if acquire and self.pending:
-            for thread in threads.tolist():
-                for there, read_scope in self.pending.pop(thread, ()):
-                    self._learn(thread, there, min(far, read_scope))
-        if release:
-            self.wave.clocks.fence_release(threads)
-            self.fence_scope.update(dict.fromkeys(threads.tolist(), far))
+    def fence_acquire(self, threads: np.ndarray, scope: int) -> None:
+        """An acquire fence: what earlier strong reads saw is learnt."""
+        if not self.pending:
+            return
+        for thread in threads.tolist():
+            for there, read_scope in self.pending.pop(thread, ()):
+                self._learn(thread, there, min(scope, read_scope))
 
     def _learn(self, thread: int, there: tuple[Released, ...], scope: int) -> None:
         cluster, block = self._where(thread)

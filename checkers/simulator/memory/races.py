@@ -18,10 +18,10 @@ import numpy as np
 
 from checkers.simulator.faults import Access, Kind
 from checkers.simulator.memory import readers
-from checkers.simulator.memory.clocks import CLUSTER_SHIFT, COLUMN_MASK
 from checkers.simulator.memory.lanes import Lanes, line_name, thread_name
 from checkers.simulator.memory.order import SCOPE_NAMES
 from checkers.simulator.memory.readers import Unordered
+from checkers.simulator.memory.rows import CLUSTER_SHIFT, COLUMN_MASK
 from checkers.simulator.memory.shadow import AGENT, ASYNC, BARRIER, TIME_MASK, Shadow, put, rows
 from checkers.simulator.memory.shared import SharedMemory
 
@@ -37,6 +37,15 @@ ENGINES = {
     "tcgen05": ("a tcgen05 operation", "no wait for its commit lies between"),
     "st.async": ("an st.async", "no wait for its mbarrier lies between"),
 }
+
+
+def engine_words(kind: str) -> tuple[str, str]:
+    """("a TMA copy", what is missing when somebody touches its bytes) for a kind of agent."""
+    if kind in ENGINES:
+        return ENGINES[kind]
+    if kind.startswith("tcgen05"):
+        return f"a {kind}", ENGINES["tcgen05"][1]
+    return f"an operation of {kind}", "no wait for it lies between"
 
 
 @dataclass
@@ -281,9 +290,7 @@ class Races:
         me = thread_name(self.wave, thread)
         at = f"({line_name(where)})"
         if kind_of_agent and kind_of_agent != "elsewhere":
-            engine, missing = ENGINES.get(
-                kind_of_agent, (kind_of_agent, "no wait for it lies between")
-            )
+            engine, missing = engine_words(kind_of_agent)
             kind = Kind.OVERWRITTEN_IN_FLIGHT if did == "read" else Kind.READ_BEFORE_WAIT
             if did == "wrote" and verb != "reads":
                 kind = Kind.RACE

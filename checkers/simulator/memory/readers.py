@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from checkers.simulator.memory.clocks import COLUMN_MASK
+from checkers.simulator.memory.rows import COLUMN_MASK
 from checkers.simulator.memory.shadow import AGENT, TIME_MASK, rows
 
 if TYPE_CHECKING:

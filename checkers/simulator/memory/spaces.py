@@ -61,7 +61,8 @@ class Memory:
             "local": LocalMemory(self, wave.warps * 32, wave.kernel.local_bytes),
             "const": ConstAccess(self),
         }
-        self._access["param"] = self._access["const"]
+        constants = self._access["param"] = self._access["const"]
+        self.const, self.parameters = constants.constants, constants.parameters
 
     def symbol(self, name: str) -> int:
         """The address of a variable of module scope (.global, .const). Raises KeyError."""
@@ -160,13 +161,6 @@ class Memory:
             self.wave.counters.add("atomics", len(found), self.site)
         self.wave.progressed()
         return _as_registers(group, out, order)
-
-    def fence(
-        self, threads: np.ndarray, scope: str, release: bool = True, acquire: bool = True
-    ) -> None:
-        """A memory fence by threads (k,) (fence, membar): their later strong writes release what they
-        know now, and what their earlier strong reads saw is acquired (PTX ISA 8.8)."""
-        self.patterns.fence(np.asarray(threads), scope, release, acquire)
 
     # --- for engines ---------------------------------------------------------------------------
 
