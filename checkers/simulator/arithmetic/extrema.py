@@ -53,4 +53,5 @@ def extremum(
         result = function(result, operand, nan)
     if not xor_sign:
         return result
-    return np.where(np.isnan(result), result, np.copysign(result, np.where(signs, -1, 1)))
+    signed = np.where(signs, -np.abs(result), np.abs(result))
+    return np.where(np.isnan(result), result, signed)
