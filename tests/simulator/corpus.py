@@ -70,14 +70,14 @@ def matrix_products() -> Iterator[tuple[str, str]]:
     sizes = {"BM": 128, "BN": 128, "BK": 64}
     aligned = {(index,): [["tt.divisibility", 16]] for index in range(6)}
     for kernel in (triton_kernels.matmul, triton_kernels.matmul_tma):
-        for target, (major, minor) in TARGETS.items():
+        for target in TARGETS:
             source = ASTSource(
                 fn=kernel,
                 signature=signature | dict.fromkeys(sizes, "constexpr"),
                 constexprs=sizes,
                 attrs=aligned,
             )
-            gpu = GPUTarget("cuda", 10 * major + minor, 32)
+            gpu = GPUTarget("cuda", int(target[3:-1]), 32)
             done = triton.compile(source, target=gpu, options={"num_warps": 4, "num_stages": 3})
             yield f"{kernel.__name__}_{target}", done.asm["ptx"]
 
