@@ -61,16 +61,6 @@ def translates(*opcodes: str, section: str) -> Callable[[Translator], Translator
     return register
 
 
-def translator_of(name: str, instruction: Instruction) -> Translator:
-    """The translator of a form of an opcode that has one of its own, such as "st.async".
-
-    Raises Unsupported when there is none.
-    """
-    if name not in _TRANSLATORS:
-        raise Unsupported(instruction, f"there is no instruction {name!r} in it")
-    return _TRANSLATORS[name]
-
-
 def load_families() -> None:
     """Imports every module of checkers.simulator.instructions, which registers its translators."""
     from checkers.simulator.instructions import MODULES

@@ -23,7 +23,7 @@ from collections.abc import Callable
 import numpy as np
 
 from checkers.simulator.arithmetic.extrema import maximum, minimum
-from checkers.simulator.building import Builder, translates, translator_of
+from checkers.simulator.building import Builder, translates
 from checkers.simulator.group import Group
 from checkers.simulator.instructions.loads import (
     SCOPES,
@@ -64,8 +64,9 @@ Function = Callable[..., np.ndarray]
 def atom(instruction: Instruction, build: Builder) -> Step:
     """``atom{.sem}{.scope}{.space}.op{.noftz}{.vec}.type d, [a], b{, c}{, policy}``; red has no d."""
     if "async" in instruction.modifiers:
-        name = f"{instruction.opcode}.async"
-        return translator_of(name, instruction)(instruction, build)
+        from checkers.simulator.instructions.remote import red_async
+
+        return red_async(instruction, build)
     returns = instruction.opcode == "atom"
     modifiers = build.modifiers(instruction)
     some = ("acquire", "acq_rel") if returns else ()

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from checkers.simulator.building import Builder, Reader, translates, translator_of
+from checkers.simulator.building import Builder, Reader, translates
 from checkers.simulator.group import Group
 from checkers.simulator.kernel import Step
 from checkers.simulator.modifiers import Modifiers, Unsupported
@@ -214,9 +214,10 @@ def ldu(instruction: Instruction, build: Builder) -> Step:
 @translates("st", section="9.7.9.11")
 def st(instruction: Instruction, build: Builder) -> Step:
     """``st{.sem.scope}{.space}{.vec}.type [a], b{, policy}``."""
-    for form in ("async", "bulk"):
-        if form in instruction.modifiers:
-            return translator_of(f"st.{form}", instruction)(instruction, build)
+    if "async" in instruction.modifiers:
+        from checkers.simulator.instructions.remote import st_async
+
+        return st_async(instruction, build)
     modifiers = build.modifiers(instruction)
     semantics, scope = take_semantics(modifiers, "release")
     space = modifiers.one_of(*SPACES, default="generic")

@@ -107,7 +107,7 @@ class Heap:
         self._site_numbers: dict[int, int] = {}
         self.symbols: dict[str, int] = {}
         self.owned: list[np.ndarray] = []
-        self.const: np.ndarray | None = None
+        self.const = np.zeros(0, np.uint8)
         self.variables = self._declare(module)
         everything = [t for t in tensors if t.nbytes] + self.variables
         self.tensors = everything
