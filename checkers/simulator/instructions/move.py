@@ -24,7 +24,7 @@ from checkers.simulator.group import Group
 from checkers.simulator.instructions.families import only_type
 from checkers.simulator.kernel import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, Step
 from checkers.simulator.modifiers import Modifiers, Unsupported
-from checkers.simulator.program import Instruction, Vector
+from checkers.simulator.program import TYPE_BITS, Instruction, Register, Vector
 from checkers.simulator.registers import NUMPY
 
 _MOVED = ("pred", "b128", "f16", "bf16", "f32", "f64")
@@ -53,6 +53,9 @@ def _element(instruction: Instruction, vector: Vector, bits: int) -> str:
     each = bits // len(vector.elements)
     if len(vector.elements) not in (2, 4) or each not in (8, 16, 32, 64):
         raise Unsupported(instruction, f"{bits} bits can't be {len(vector.elements)} elements")
+    for element in vector.elements:
+        if isinstance(element, Register) and TYPE_BITS.get(element.type) != each:
+            raise Unsupported(instruction, f"{element.name} is no element of {each} bits")
     return f"b{each}"
 
 
