@@ -50,12 +50,12 @@ class Fragment:
         """(n, rows, words) of ``registers`` (registers, n, threads), n independent matrices."""
         n = registers.shape[1]
         flat = np.moveaxis(registers, 0, 1).reshape(n, -1)
-        return flat[:, self._sources].reshape(n, *self.shape)
+        return flat.take(self._sources, axis=1).reshape(n, *self.shape)
 
     def spread(self, matrix: np.ndarray) -> np.ndarray:
         """(registers, n, threads) of ``matrix`` (n, rows, words); the inverse of matrix()."""
         n = matrix.shape[0]
-        flat = matrix.reshape(n, -1)[:, self._places]
+        flat = matrix.reshape(n, -1).take(self._places, axis=1)
         return np.moveaxis(flat.reshape(n, self.registers, self.threads), 1, 0)
 
 

@@ -22,4 +22,7 @@ MODULES = (
     "setmaxnreg",
     "tensormap",
     "remote",
+    "matrix",
+    "wgmma",
+    "tcgen05",
 )
