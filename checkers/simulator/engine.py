@@ -101,9 +101,9 @@ class Call(Operation):
 class Engine:
     """The pending operations of a wave."""
 
-    def __init__(self, wave: Wave) -> None:
+    def __init__(self, wave: Wave, schedule: Schedule | None = None) -> None:
         self.wave = wave
-        schedule: Schedule = wave.schedule
+        schedule = schedule or wave.schedule
         self._earliest = schedule.is_earliest
         self._random = random.Random(schedule.seed)
         # Insertion order is the order of issue; a dict drops from the middle in constant time.
