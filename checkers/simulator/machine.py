@@ -108,7 +108,7 @@ class Wave:
         self.faults.wave = self
         self.memory = Memory(self)
         self.clocks = Clocks(self)
-        self.engine = Engine(self, run.schedule)
+        self.engine = Engine(self)
         for prepare in self.kernel.setup:
             prepare(self)
 
