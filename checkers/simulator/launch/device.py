@@ -116,9 +116,9 @@ def _is_cuda(device: Any) -> bool:
 
 
 def _is_device(value: Any) -> bool:
-    return isinstance(value, torch.device) or (
-        isinstance(value, str) and value.startswith(("cuda", "cpu", "meta"))
-    )
+    if isinstance(value, str):
+        return value.startswith(("cuda", "cpu", "meta"))
+    return isinstance(value, torch.device | int) and not isinstance(value, bool)
 
 
 class PretendCuda:
@@ -139,7 +139,7 @@ class PretendCuda:
         enter(mock.patch.object(BackwardCFunction, "apply", _backward))
         for op in OPDEFS.values():
             if "cuda" in op._backend_fns and not {"cpu", None} & set(op._backend_fns):
-                op.register_kernel("cpu", op._backend_fns["cuda"])
+                _register_kernel(op, "cpu", _kernel(op._backend_fns["cuda"]))
         enter(_Mode())
         return self
 
@@ -178,14 +178,18 @@ def _for_cpu_too(
         if "cuda" not in devices:
             return _register_kernel(self, device_types, function)
 
-        @functools.wraps(function)
-        def kernel(*args: Any, **kwargs: Any) -> Any:
-            with _pretending_again():
-                return function(*pretended(args), **kwargs)
-
-        return _register_kernel(self, sorted({*devices, "cpu"}), kernel)
+        return _register_kernel(self, sorted({*devices, "cpu"}), _kernel(function))
 
     return register if fn is None else register(fn)
+
+
+def _kernel(function: Callable) -> Callable:
+    @functools.wraps(function)
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        with _pretending_again():
+            return function(*pretended(args), **kwargs)
+
+    return kernel
 
 
 def _backward(self: Any, *gradients: Any) -> Any:
@@ -213,8 +217,7 @@ class _Mode(TorchFunctionMode):
             kwargs.pop("pin_memory", None)
             asked = kwargs.get("device")
             if asked is None and func in _device_constructors():
-                asked = torch.get_default_device()
-                asked = asked if _is_cuda(asked) else None
+                asked = _default_device()
             target = asked if asked is not None else _positional_device(name, args)
             if target is None:
                 result = func(*args, **kwargs)
@@ -228,6 +231,12 @@ class _Mode(TorchFunctionMode):
                 args = (args[0], torch.device("cpu"), *args[2:])
             result = func(*args, **kwargs)
             return _made(result) if claim else real(result)
+
+
+def _default_device() -> torch.device | None:
+    """What torch.set_default_device set. (torch.get_default_device makes a tensor to find out.)"""
+    context = getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
+    return context.device if context is not None else None
 
 
 def _positional_device(name: str, args: tuple) -> Any:
