@@ -16,7 +16,7 @@ GPU scope from memory that they released into.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -121,7 +121,7 @@ class Clocks(Rows):
 
     def _stepped(self, threads: np.ndarray) -> None:
         self.now += 1
-        self.stamp[threads // 32] = self.now
+        self.stamp[threads >> 5] = self.now
 
     def nothing(self, cluster: int) -> Knowledge:
         """To know nothing."""
@@ -174,13 +174,9 @@ class Clocks(Rows):
         ids = self._rows_of(threads) if row is None else np.array([row])
         known = self.known[ids[0]].copy() if len(ids) == 1 else self.known[ids].max(axis=0)
         fenced = self.fenced[ids[0]].copy() if len(ids) == 1 else self.fenced[ids].max(axis=0)
-        columns = self.column[threads]
-        known[columns] = self.now if time is None else time
-        fenced[columns] = np.maximum(fenced[columns], self.fence_own[threads])
-        for private in self._privates.values():
-            at = columns + private.start
-            known[at] = np.maximum(known[at], private.known[threads])
-            fenced[at] = np.maximum(fenced[at], private.fenced[threads])
+        self._add_own(known[None], fenced[None], threads, np.zeros(len(threads), np.int64))
+        if time is not None:
+            known[self.column[threads]] = time
         rows = {self.first_cluster + int(clusters[0]): (known, fenced)}
         knowledge = Knowledge(rows, {})
         for i in ids.tolist():
@@ -250,44 +246,57 @@ class Clocks(Rows):
     def meet(self, threads: np.ndarray, labels: np.ndarray | None = None) -> None:
         """A barrier: all of these threads learn what all of them know and did.
 
-        labels: (k,) who meets whom, all together where not given. Those of one label are of one
-        cluster.
+        labels: (k,) who meets whom, in rising order; all together where not given. Those of one
+        label are of one cluster.
         """
         threads = np.asarray(threads)
-        if labels is None:
-            starts, group = np.zeros(1, np.int64), np.zeros(len(threads), np.int64)
-            rows = self._rows_of(threads)
+        labels = np.zeros(len(threads), np.int64) if labels is None else np.asarray(labels)
+        if (labels[1:] < labels[:-1]).any():
+            order = np.argsort(labels, kind="stable")
+            threads, labels = threads[order], labels[order]
+        runs = Runs(labels, self.row[threads])
+        known = np.maximum.reduceat(self.known[runs.rows], runs.starts, axis=0)
+        fenced = np.maximum.reduceat(self.fenced[runs.rows], runs.starts, axis=0)
+        each = self.threads_each
+        whole = len(threads) == each * len(runs.starts) and self.cluster_size == 1
+        if whole and not self._privates:
+            known[:, :each] = self.now
+            own = self.fence_own[threads].reshape(-1, each)
+            np.maximum(fenced[:, :each], own, out=fenced[:, :each])
         else:
-            names, group = _distinct(np.asarray(labels))
-            pairs, _ = _distinct(group * np.int64(1 << 40) + self.row[threads])
-            rows, owner = pairs & ((1 << 40) - 1), pairs >> 40
-            starts = np.searchsorted(owner, np.arange(len(names)))
-        known = np.maximum.reduceat(self.known[rows], starts, axis=0)
-        fenced = np.maximum.reduceat(self.fenced[rows], starts, axis=0)
-        columns = self.column[threads]
-        known[group, columns] = self.now
-        fenced[group, columns] = np.maximum(fenced[group, columns], self.fence_own[threads])
-        for private in self._privates.values():
-            at = columns + private.start
-            known[group, at] = np.maximum(known[group, at], private.known[threads])
-            fenced[group, at] = np.maximum(fenced[group, at], private.fenced[threads])
-        foreign: dict[int, Foreign] = {}
-        if self.foreign:
-            bounds = [*starts.tolist(), len(rows)]
-            for label in range(len(starts)):
-                joined = Knowledge({}, {})
-                for row in rows[bounds[label] : bounds[label + 1]].tolist():
-                    if row in self.foreign:
-                        joined = joined.join(Knowledge(self.foreign[row], {}))
-                if joined.rows:
-                    foreign[label] = joined.rows
-        new = self._new_rows(len(starts))
+            self._add_own(known, fenced, threads, runs.owner())
+        foreign = self._foreign_of(runs)
+        new = self._new_rows(len(runs.starts))
         self.known[new], self.fenced[new] = known, fenced
         self._set_floor(new)
-        self.row[threads] = new[group]
+        self.row[threads] = np.repeat(new, runs.sizes)
         for label, there in foreign.items():
             self.foreign[int(new[label])] = there
         self._stepped(threads)
+
+    def _add_own(
+        self, known: np.ndarray, fenced: np.ndarray, threads: np.ndarray, at: np.ndarray
+    ) -> None:
+        """What each thread did, and what only it knows, is added to row ``at`` of ``known``."""
+        columns = self.column[threads]
+        known[at, columns] = self.now
+        fenced[at, columns] = np.maximum(fenced[at, columns], self.fence_own[threads])
+        for private in self._privates.values():
+            beside = columns + private.start
+            known[at, beside] = np.maximum(known[at, beside], private.known[threads])
+            fenced[at, beside] = np.maximum(fenced[at, beside], private.fenced[threads])
+
+    def _foreign_of(self, runs: Runs) -> dict[int, Foreign]:
+        """By label, what those who meet know of other clusters."""
+        out: dict[int, Foreign] = {}
+        bounds = [*runs.starts.tolist(), len(runs.rows)]
+        for label in range(len(runs.starts)) if self.foreign else ():
+            joined = Knowledge({}, {})
+            for row in runs.rows[bounds[label] : bounds[label + 1]].tolist():
+                joined = joined.join(Knowledge(self.foreign.get(row, {}), {}))
+            if joined.rows:
+                out[label] = joined.rows
+        return out
 
     def proxy_fence(self, threads: np.ndarray) -> None:
         """fence.proxy.async by each of these threads: what it knows and did is visible to the async
@@ -361,7 +370,7 @@ class Clocks(Rows):
         columns = (who[open_] & COLUMN_MASK).astype(np.int64)
         asked = np.broadcast_to(times, who.shape)[open_]
         result = np.zeros(len(rows), bool)
-        for pair in _distinct(rows << 32 | clusters)[0].tolist():
+        for pair in np.unique(rows << 32 | clusters).tolist():
             there = self.foreign.get(pair >> 32, {}).get(pair & 0xFFFFFFFF)
             if there is None:
                 continue
@@ -384,14 +393,23 @@ class Clocks(Rows):
         return int(self.floor.ravel().take(rows * self.cluster_size + self.rank[threads]).min())
 
 
-def _distinct(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """np.unique with the inverse, quick where equal values lie side by side."""
-    new = np.empty(len(values), bool)
-    new[0] = True
-    np.not_equal(values[1:], values[:-1], out=new[1:])
-    firsts = values[new]
-    names, inverse = np.unique(firsts, return_inverse=True)
-    return names, inverse[np.cumsum(new) - 1]
+class Runs:
+    """Neighbouring threads with one label and one row, taken together.
 
+    rows: the row of each run.  starts: which run each label begins with.  sizes: threads of each label.
+    """
 
-__all__: Sequence[str] = ["Agent", "Clocks", "Knowledge"]
+    def __init__(self, labels: np.ndarray, row: np.ndarray) -> None:
+        changed = np.empty(len(labels), bool)
+        changed[0] = True
+        np.not_equal(labels[1:], labels[:-1], out=changed[1:])
+        firsts = np.flatnonzero(changed)
+        changed[1:] |= row[1:] != row[:-1]
+        runs = np.flatnonzero(changed)
+        self.rows = row[runs]
+        self.starts = np.searchsorted(runs, firsts)
+        self.sizes = np.diff(firsts, append=len(labels))
+
+    def owner(self) -> np.ndarray:
+        """Of each thread, the number of its label."""
+        return np.repeat(np.arange(len(self.sizes)), self.sizes)

@@ -9,7 +9,7 @@ import numpy as np
 from checkers.simulator.faults import Kind
 from checkers.simulator.memory import naming
 from checkers.simulator.memory.lanes import Lanes, thread_name
-from checkers.simulator.memory.order import Order, Update
+from checkers.simulator.memory.order import WIDEST_SCOPE, Order, Update
 from checkers.simulator.memory.regions import Region
 from checkers.simulator.memory.shadow import rows
 
@@ -64,6 +64,8 @@ class GlobalAccess:
             site = self.memory.heap.site(lanes.group.site, order.strength)
             races = self.memory.races
             races.global_write(part, target, region, site, order.strength, None, True)
+            if order.strength < WIDEST_SCOPE:
+                races.among_atomics(part, target, site, order.strength)
             flat = region.bank.view(order.bytes_each, 1)[:, 0]
             first = where // order.bytes_each
             old = [
@@ -173,6 +175,7 @@ class GlobalAccess:
             good = at[~wrong & ~crooked[at]]
             if len(good):
                 out.append((region, good))
+        outside &= ~crooked
         if outside.any():
             self._outside(lanes, places, width, verb, outside)
         return out

@@ -9,6 +9,7 @@ import numpy as np
 
 # PTX ISA 8.5. The strength of an instruction: 0 weak, else the number of its scope.
 SCOPES = {"cta": 1, "cluster": 2, "gpu": 3, "sys": 3}
+WIDEST_SCOPE = 3
 SCOPE_NAMES = {1: ".cta", 2: ".cluster", 3: ".gpu"}
 
 # update(memory, index, operands, is_global) -> what was there. See Memory.atomic.

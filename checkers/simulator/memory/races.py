@@ -158,15 +158,29 @@ class Races:
         i = int(np.flatnonzero(differs)[0])
         winner = int(rows(target.shadow.who, target.index[i : i + 1], target.count)[0, 0])
         thread, _ = self.clocks.describe(winner)
-        me = thread_name(self.wave, int(lanes.threads[i]))
-        other = thread_name(self.wave, thread, int(lanes.threads[i])) if thread is not None else "?"
-        lanes.fault(
-            Kind.RACE,
-            differs,
-            f"{me} and {other} store different values to {target.name(i)} in the same instruction: "
-            "which of them stays is left to chance",
-            other=Access(thread, lanes.group.site, f"store to {target.name(i)}"),
-        )
+        if thread is None:
+            return
+        me = int(lanes.threads[i])
+        pair = f"{thread_name(self.wave, me)} and {thread_name(self.wave, thread, me)}"
+        place = target.name(i)
+        if me >> 5 == thread >> 5:
+            message = f"{pair} store different values to {place} in one instruction of their warp"
+        else:
+            message = f"{pair} both store to {place}; {self._missing(me, winner, target.space)}"
+        other = Access(thread, lanes.group.site, f"wrote {place}")
+        lanes.fault(Kind.RACE, differs, message, other)
+
+    def among_atomics(self, lanes: Lanes, target: Target, site: int, strength: int) -> None:
+        """Lanes of one instruction whose atomics meet at one place, with a scope that leaves the
+        other out."""
+        who = rows(target.shadow.who, target.index, target.count)
+        met = who != self.clocks.who[lanes.threads][:, None]
+        if not met.any():
+            return
+        sites = np.full(who.shape, site)
+        met &= ~self.morally_strong(lanes.threads, who, sites, strength)
+        if met.any():
+            self._unordered(lanes, target, met, who, sites, "updates", strength)
 
     # --- exactly -------------------------------------------------------------------------------
 
@@ -202,7 +216,7 @@ class Races:
             if alike.any():  # all threads of a block storing the same flag, for example
                 bad[alike & same()] = False
         if bad.any():
-            self._unordered(lanes, target, bad, who, sites, agent, verb, strength)
+            self._unordered(lanes, target, bad, who, sites, verb, strength)
 
     def morally_strong(
         self, threads: np.ndarray, who: np.ndarray, sites: np.ndarray, strength: int
@@ -251,7 +265,6 @@ class Races:
         bad: np.ndarray,
         who: np.ndarray,
         sites: np.ndarray,
-        agent: np.ndarray,
         verb: str,
         strength: int,
     ) -> None:

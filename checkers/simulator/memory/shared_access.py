@@ -10,7 +10,7 @@ from checkers.simulator.faults import Kind
 from checkers.simulator.kernel import SHARED_BASE
 from checkers.simulator.memory import naming
 from checkers.simulator.memory.lanes import Lanes
-from checkers.simulator.memory.order import Order, Update
+from checkers.simulator.memory.order import WIDEST_SCOPE, Order, Update
 
 if TYPE_CHECKING:
     from checkers.simulator.memory.spaces import Memory
@@ -82,7 +82,10 @@ class SharedAccess:
             inputs = [x[kept] for x in inputs]
         target = self.memory.shared_target(position, order.width)
         site = self.memory.heap.site(lanes.group.site, order.strength)
-        self.memory.races.shared_write(lanes, target, site, order.strength, None, True)
+        races = self.memory.races
+        races.shared_write(lanes, target, site, order.strength, None, True)
+        if self.shared.across and order.strength < WIDEST_SCOPE:
+            races.among_atomics(lanes, target, site, order.strength)
         flat = self.shared.bank.view(order.bytes_each, 1)[:, 0]
         first = position // order.bytes_each
         for i in range(order.count):
