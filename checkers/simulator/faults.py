@@ -261,7 +261,7 @@ class Faults:
         return Who(place, warp, lane, (x, y, z))
 
     def _kernel(self) -> str:
-        return self.wave.program.function.name if self.wave is not None else ""
+        return self.wave.launch.title if self.wave is not None else ""
 
 
 # --- places ------------------------------------------------------------------------------------

@@ -3,8 +3,9 @@
 The JSON of ``as_json``:
 
     {"schema": 1, "ok": bool, "errors": int, "notes": int, "launches": [LAUNCH, ...]}
-    LAUNCH: {"kernel", "grid", "block", "cluster": [x, y, z], "dynamic_shared": bytes, "arch",
-             "gpu", "schedule", "seconds", "stopped": why it ended early or "", "ok": bool,
+    LAUNCH: {"kernel": its name in the source, "entry": in the PTX, "grid", "block",
+             "cluster": [x, y, z], "dynamic_shared": bytes, "arch", "gpu",
+             "schedule", "seconds", "stopped": why it ended early or "", "ok": bool,
              "faults": [FAULT, ...], "counters": COUNTERS, "roofline": CARD, "output": printf's}
     FAULT:  {"kind": a value of Kind, "severity": "error" | "note", "title", "message",
              "meaning", "causes": [...], "reread": [chapter, ...], "kernel", "who": WHO | null,
@@ -72,7 +73,8 @@ def launch_as_json(result: Result) -> dict[str, Any]:
     """One launch as plain data."""
     launch = result.launch
     return {
-        "kernel": launch.kernel,
+        "kernel": launch.title,
+        "entry": launch.kernel,
         "grid": list(launch.grid),
         "block": list(launch.block),
         "cluster": list(launch.cluster),
@@ -96,7 +98,7 @@ def card(result: Result) -> Roofline:
     return roofline(
         result.counters,
         result.gpu,
-        kernel=launch.kernel,
+        kernel=launch.title,
         blocks=math.prod(launch.grid),
         threads=math.prod(launch.block),
         shared_bytes=max(0, result.shared_bytes - result.gpu.shared_reserved),

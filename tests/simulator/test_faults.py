@@ -20,10 +20,9 @@ def instruction(text: str, line: int, *places: Place) -> Instruction:
 def wave(block=(64, 2, 1), block_ids=((0, 0, 0), (3, 1, 0))) -> SimpleNamespace:
     threads = int(np.prod(block))
     return SimpleNamespace(
-        launch=SimpleNamespace(block=block),
+        launch=SimpleNamespace(block=block, title="softmax"),
         warps_per_block=-(-threads // 32),
         block_ids=np.array(block_ids),
-        program=SimpleNamespace(function=SimpleNamespace(name="softmax")),
     )
 
 
