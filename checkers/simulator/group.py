@@ -132,7 +132,8 @@ class Group:
         if not some.any():
             return None
         if some.all():
-            part = Group(self.wave, self.pc, self.warps, None if mask.all() else mask)
+            # A copy: ``mask`` may be a view of a predicate register, which will change.
+            part = Group(self.wave, self.pc, self.warps, None if mask.all() else mask.copy())
         else:
             kept = mask[some]
             part = Group(self.wave, self.pc, self.warps[some], None if kept.all() else kept)
