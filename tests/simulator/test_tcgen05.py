@@ -18,6 +18,7 @@ KIND |= {"s8": "i8", "u8": "i8"}
 CODE = {"f16": 0, "bf16": 1, "tf32": 2, "e4m3": 0, "e5m2": 1, "u8": 0, "s8": 1}
 D_CODE = {"f16": 0, "f32": 1, "s32": 2}
 WORDS = ".shared .align 8 .b64 bar; .shared .align 4 .b32 taddr;"
+START = BASE + 1024  # of dynamic shared memory, behind the static variables
 CG1, CG2 = "cta_group::1", "cta_group::2"
 
 
@@ -99,7 +100,7 @@ def run_mma(
     b_codes, b = random_codes(rng, b_type, (BLOCKS, columns, depth * STEPS))
     images = []
     for block in range(BLOCKS):
-        tiles, start = [], BASE + 1024
+        tiles, start = [], START
         if a_layout != "tensor":
             tiles.append(Placed(a_codes[block], *a_layout, start))
             start += tiles[-1].bytes
@@ -114,7 +115,7 @@ def run_mma(
         f".reg .b32 %d<{max(columns, 32)}>, %idesc; .reg .b64 %da, %db; .reg .pred %keep;",
         f"mov.b32 %idesc, {bits};",
         allocate(512),
-        fill_shared(images[0].size, THREADS).replace("smem;", "smem; add.u32 %r92, %r92, 1024;"),
+        fill_shared(images[0].size, THREADS),
         "fence.proxy.async.shared::cta;",
     ]
     if a_layout == "tensor":
@@ -154,7 +155,7 @@ def run_mma(
         "\n".join(body),
         grid=BLOCKS,
         block=THREADS,
-        dynamic_shared=images[0].size + 1024,
+        dynamic_shared=images[0].size,
         module=SHARED + WORDS,
         target=TARGET,
         schedule=schedule,
