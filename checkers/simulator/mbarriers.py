@@ -42,15 +42,26 @@ class PhaseWait(Wait):
     barrier: Mbarrier | None = None
     phase: int = 0
     first_time: bool = False  # none of them had waited for this barrier before
+    skipped: bool = False  # one asks for this phase who had last asked for the one two before
+    thread: int = 0  # one of them, and where it waits
+    site: Instruction | None = None
 
     def reason(self) -> str:
         assert self.barrier is not None
         return self.barrier.why_not(self)
 
     def at_deadlock(self) -> None:
-        """Names bytes that don't add up as a fault of their own."""
+        """Names bytes that don't add up, or a parity not flipped, as a fault of their own."""
         assert self.barrier is not None
         self.barrier.blame_bytes()
+        if self.skipped and self.site is not None:
+            self.barrier.report(
+                Kind.PHASE,
+                f"waits on {self.barrier.name} for parity {self.phase & 1}, as it did the last time: "
+                f"phase {self.phase - 1} lies between, with the other parity",
+                self.thread,
+                self.site,
+            )
 
 
 class Mbarrier:

@@ -76,7 +76,7 @@ class NamedBarrier:
         self.thread: int | None = None
         self.arrived = np.zeros((self.wave.warps_per_block, 32), bool)
         self.sites: dict[int, Instruction] = {}  # warp of the block: where it arrived
-        self.waiting: list[tuple[Group, Writer | None]] = []
+        self.waiting: list[tuple[Group, Form]] = []
         self.wait = BarrierWait("bar", False, self)
         self.knowledge: Any = None
         self.votes = [0, 0]  # threads whose predicate was false, true
@@ -147,7 +147,7 @@ class NamedBarrier:
         self.knowledge = knowledge if self.knowledge is None else self.knowledge.join(knowledge)
         wave.log.signal(now, self.key)
         if form.kind != "arrive":
-            self.waiting.append((now, form.write))
+            self.waiting.append((now, form))
         if self.missing() <= 0:
             return self._over(None if form.kind != "arrive" else [now], last=now)
         if form.kind == "arrive":
@@ -163,10 +163,11 @@ class NamedBarrier:
             threads = np.concatenate([group.threads() for group, _ in waiting])
             wave.clocks.acquire(threads, self.knowledge)
         no, yes = self.votes
-        for group, write in waiting:
+        results = {"popc": yes, "and": no == 0, "or": yes > 0}
+        for group, form in waiting:
             wave.log.waited(group, f"barrier {self.number}", key)
-            if write is not None:
-                write(group, np.array({"popc": yes, "and": no == 0, "or": yes > 0}[self.form.kind]))
+            if form.write is not None:
+                form.write(group, np.array(results[form.kind]))
         self.generation += 1
         self._reset()
         wave.progressed()

@@ -165,7 +165,7 @@ def test_a_count_that_is_no_whole_number_of_warps():
 
 def test_two_counts_for_one_barrier():
     body = """
-        mov.u32 %r1, %tid.x; setp.lt.u32 %p1, %r1, 32; @%p1 bra A;
+        mov.u32 %r1, %tid.x; setp.lt.u32 %p1, %r1, 64; @%p1 bra A;
         bar.sync 1, 64; bra.uni END;
         A: bar.sync 1, 96;
         END:

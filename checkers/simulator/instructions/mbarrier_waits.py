@@ -15,7 +15,7 @@ from checkers.simulator.faults import Access, Kind
 from checkers.simulator.group import Group
 from checkers.simulator.kernel import Step
 from checkers.simulator.mbarrier_lookup import PENDING_BITS, each_barrier, lanes_of, sem_and_scope
-from checkers.simulator.mbarriers import Mbarrier
+from checkers.simulator.mbarriers import NEVER, Mbarrier, PhaseWait
 from checkers.simulator.modifiers import Modifiers
 from checkers.simulator.program import Instruction
 from checkers.simulator.shared_places import only
@@ -68,16 +68,26 @@ def wait(instruction: Instruction, build: Builder, modifiers: Modifiers, blocks:
             return None
         going = group.narrowed(~parked)
         for barrier, asked_phase, late in waiting:
-            wait = barrier.wait_for(asked_phase)
-            wait.first_time = bool((barrier.last_seen(late.threads()) < 0).all())
+            _note(barrier.wait_for(asked_phase), barrier, late, by_parity)
             wave.counters.add("mbarrier_parks", late.n, late.site)
-            wave.park(late, wait, retry=True)
+            wave.park(late, barrier.wait_for(asked_phase), retry=True)
         if going is None:
             return []
         write(going, done[np.searchsorted(group.warps, going.warps)])
         return [going]
 
     return step
+
+
+def _note(wait: PhaseWait, barrier: Mbarrier, late: Group, by_parity: bool) -> None:
+    """Keeps what explains a wait that never ends."""
+    threads = late.threads()
+    seen = barrier.last_seen(threads)
+    wait.first_time = bool((seen == NEVER).all())
+    skipped = (seen > NEVER) & (seen == wait.phase - 2)
+    if by_parity and skipped.any():
+        wait.skipped = True
+        wait.thread, wait.site = int(threads[skipped][0]), late.site
 
 
 def _over(barrier: Mbarrier, part: Group, asked: np.ndarray, acquires: bool) -> None:

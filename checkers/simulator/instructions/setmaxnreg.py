@@ -58,6 +58,7 @@ class RegisterPools:
         self.owned = np.full(wave.warps, self.at_start, np.int64)
         self.free = np.zeros(wave.blocks, np.int64)
         self.waits: dict[int, PoolWait] = {}
+        self.site: Instruction | None = None  # the last setmaxnreg
         wave.exit_checks.append(self._at_exit)
 
     def _at_exit(self, block: int) -> None:
@@ -73,8 +74,6 @@ class RegisterPools:
                     thread=(block * size + first) * 32,
                     site=self.site,
                 )
-
-    site: Instruction | None = None
 
 
 @translates("setmaxnreg", section="9.7.19.5")
