@@ -170,6 +170,8 @@ def begin_valid(
             v[valid] if isinstance(v, np.ndarray) and v.ndim else v
             for v in (thread, block, time, offsets)
         )
+        if agent.private:
+            agent = part.wave.clocks.agents(agent.kind, agent.threads[valid])
     return part.wave.memory.begin_async(
         space, block, offsets, write, agent, part.site, thread, time=time, width=width
     )
