@@ -120,13 +120,16 @@ class Heap:
         """Gives the module's .global and .const variables their memory."""
         found: list[Tensor] = []
         constants = bytearray()
-        for variable in module.variables if module else ():
+        holders: dict[str, Any] = {}  # where the bytes of a variable with addresses in it start
+        variables = module.variables if module else ()
+        for variable in variables:
             if variable.space == "global":
                 room = np.zeros(max(variable.bytes, 1) + 256, np.uint8)
                 skip = -room.ctypes.data % max(variable.align, 16)
                 part = room[skip : skip + variable.bytes]
                 part[: len(variable.data)] = np.frombuffer(variable.data, np.uint8)
                 self.owned.append(room)
+                holders[variable.name] = (part, 0)
                 address = part.ctypes.data
                 size = max(int("".join(c for c in variable.type if c.isdigit()) or 8) // 8, 1)
                 shape = (variable.bytes // size,)
@@ -140,7 +143,18 @@ class Heap:
             elif variable.space == "const":
                 constants += bytes(-len(constants) % variable.align)
                 self.symbols[variable.name] = CONST_WINDOW + len(constants)
+                holders[variable.name] = (constants, len(constants))
                 constants += variable.data + bytes(variable.bytes - len(variable.data))
+        for variable in variables:
+            for each in variable.relocations:
+                # A function's address is no number here; an indirect call is refused.
+                address = (self.symbols.get(each.symbol, 0) + each.addend) >> each.shift
+                raw = (address & ((1 << 8 * each.bytes) - 1)).to_bytes(each.bytes, "little")
+                holder, start = holders[variable.name]
+                start += each.offset
+                holder[start : start + each.bytes] = (
+                    raw if holder is constants else np.frombuffer(raw, np.uint8)
+                )
         if constants:
             self.const = np.frombuffer(bytes(constants), np.uint8)
         return found
