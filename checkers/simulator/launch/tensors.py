@@ -154,13 +154,19 @@ def reached(words: set[int], known: list[Tensor]) -> list[Tensor]:
 
 def _among_all(words: set[int]) -> list[Tensor]:
     found: list[Tensor] = []
+    kinds = _tensor_types(torch.Tensor)
     for candidate in gc.get_objects():
-        if issubclass(type(candidate), torch.Tensor):
+        if type(candidate) in kinds:  # asking a set is ten times faster than issubclass
             for tensor in described("", candidate):
                 if any(_holds(tensor, word) for word in words):
                     tensor.name = _name_in_frames(tensor)
                     found.append(tensor)
     return found
+
+
+def _tensor_types(kind: type) -> set[type]:
+    """A class and all that derive from it."""
+    return {kind}.union(*(_tensor_types(derived) for derived in kind.__subclasses__()))
 
 
 def _name_in_frames(tensor: Tensor) -> str:
