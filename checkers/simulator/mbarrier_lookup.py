@@ -10,7 +10,7 @@ import numpy as np
 from checkers.simulator.clusters import Clusters
 from checkers.simulator.faults import Access, Kind
 from checkers.simulator.group import Group
-from checkers.simulator.mbarriers import BYTES, LIMIT, Mbarrier
+from checkers.simulator.mbarriers import BYTES, LIMIT, NEVER, Mbarrier
 from checkers.simulator.modifiers import Modifiers
 from checkers.simulator.shared_places import only, places, report_invalid
 
@@ -83,6 +83,20 @@ class Mbarriers:
         self.live.pop(place, None)
         self.dead[place] = (thread, group.site)
         self.wave.memory.unclaim(barrier.block, barrier.offset, BYTES)
+
+    def explain(self, key: tuple, thread: int, time: int) -> str:
+        """Why ``thread`` does not know of a copy at ``time`` of the barrier whose agent is ``key``,
+        though it waited for the barrier; "" when it did not."""
+        barrier = self.find(*key[1:3])
+        if barrier is None or int(self.wave.block_of(np.int64(thread))) != barrier.block:
+            return ""
+        seen, phase = int(barrier.last_seen(np.array([thread]))[0]), time - 1
+        if seen == NEVER or seen >= phase:
+            return ""
+        return (
+            f"the thread's last wait on {barrier.name} was satisfied by phase {seen}, the copy is of "
+            f"phase {phase}: does the parity flip?"
+        )
 
     @staticmethod
     def init_key(block: int) -> tuple[str, int]:

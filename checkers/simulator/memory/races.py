@@ -304,6 +304,7 @@ class Races:
         at = f"({line_name(where)})"
         if kind_of_agent and kind_of_agent != "elsewhere":
             engine, missing = engine_words(kind_of_agent)
+            missing = self._half_waited(target, i, who, thread) or missing
             kind = Kind.OVERWRITTEN_IN_FLIGHT if did == "read" else Kind.READ_BEFORE_WAIT
             if did == "wrote" and verb != "reads":
                 kind = Kind.RACE
@@ -326,6 +327,22 @@ class Races:
         else:
             message += "; " + self._missing(thread, who, target.space)
         lanes.fault(kind, bad, message, Access(other, where, f"{did} {place}"))
+
+    def _half_waited(self, target: Target, i: int, who: int, thread: int) -> str:
+        """What is missing when somebody did wait for a copy, but not so that ``thread`` knows; ""
+        when nobody did."""
+        times = rows(target.shadow.time, target.index[i : i + 1], target.count)
+        time = int((times & TIME_MASK).max())
+        owner, kind = self.clocks.describe(who)
+        if kind == "cp.async" and owner is not None and owner != thread:
+            if int(self.clocks.private(kind).known[owner]) >= time:
+                name = thread_name(self.wave, owner, thread)
+                return f"{name} has waited for it, but no barrier after that wait lies between"
+        if kind == "mbarrier":
+            from checkers.simulator.mbarrier_lookup import Mbarriers
+
+            return self.wave.state(Mbarriers).explain(self.clocks.by_who[who].key, thread, time)
+        return ""
 
     def _missing(self, thread: int, who: int, space: str) -> str:
         """What should have stood between two threads' accesses."""
