@@ -94,12 +94,14 @@ class Meeting(Wait):
     at_deadlock = blame
 
     def run(self) -> None:
-        """Executes the instruction for those present, who then go on."""
-        if len(self.warps) < self.size or not self.present.all():
+        """Executes the instruction for those present, who then go on. What a part of a warpgroup
+        would do is not known: it is left out."""
+        whole = len(self.warps) == self.size and self.present.all()
+        if not whole:
             self.blame()
-        some = self.present.any(axis=1)
-        mask = self.present[some]
-        self.step(Group(self.wave, self.pc, self.warps[some], None if mask.all() else mask))
+        if whole or self.size == 1:
+            mask = None if whole else self.present
+            self.step(Group(self.wave, self.pc, self.warps, mask))
         self.wave.wake(self)
 
 

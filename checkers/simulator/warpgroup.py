@@ -53,8 +53,8 @@ class WgmmaState:
     """All of a wave's wgmma: ``wave.state(WgmmaState)``.
 
     By register slot and warp: touched, the fence count at the last ordinary access; written and
-    read, the serial of the last multiplication with it as accumulator or as operand A; shape, the
-    shape of the former.  By warp: fences done; issued, committed, finished: serials up to which it
+    read, the serial of the last multiplication with it as accumulator or as operand A; shape and
+    fenced, the shape and the fence count of the former.  By warp: fences done; issued, committed, finished: serials up to which it
     issued, committed and waited.
     """
 
@@ -66,6 +66,7 @@ class WgmmaState:
         self.written = np.zeros(size, np.int32)
         self.read = np.zeros(size, np.int32)
         self.shape = np.zeros(size, np.int32)
+        self.fenced = np.zeros(size, np.int32)
         self.fences = np.zeros(wave.warps, np.int32)
         self.issued = np.zeros(wave.warps, np.int32)
         self.committed = np.zeros(wave.warps, np.int32)
@@ -181,15 +182,17 @@ class WgmmaState:
         if self.quiet:
             return
         own = list(accumulator)
-        other = (self.written[own][:, rows] > self.finished[rows]) & (
-            self.shape[own][:, rows] != shape
+        other = (
+            (self.written[own][:, rows] > self.finished[rows])
+            & (self.shape[own][:, rows] != shape)
+            & (self.fenced[own][:, rows] == fences)
         )
         if other.any():
             self._no_fence(
                 group,
                 other.any(axis=0),
-                "Two wgmma of different shapes use one accumulator, with no wgmma.wait_group and "
-                "wgmma.fence between.",
+                "wgmma.fence is missing between two wgmma of different shapes that use one "
+                "accumulator.",
             )
         late = (self.written[list(operand)][:, rows] > self.finished[rows]).any(axis=0)
         if late.any():
@@ -219,6 +222,7 @@ class WgmmaState:
         cells = np.ix_(accumulator, group.warps)
         self.written[cells] = self._serial
         self.shape[cells] = shape
+        self.fenced[cells] = self.fences[group.warps]
         if operand:
             self.read[np.ix_(operand, group.warps)] = self._serial
         self.issued[group.rows] = self._serial
