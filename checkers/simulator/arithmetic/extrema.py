@@ -4,6 +4,7 @@ NumPy does not promise, and a NaN loses against a number unless .NaN is given.""
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 
 import numpy as np
 
@@ -45,7 +46,7 @@ def extremum(
 ) -> np.ndarray:
     """``minimum`` or ``maximum`` of two or three operands. magnitudes: .abs.  xor_sign: .xorsign,
     the sign of a result that is no NaN is the xor of the operands' signs."""
-    signs = np.logical_xor.reduce([np.signbit(operand) for operand in operands])
+    signs = reduce(np.logical_xor, [np.signbit(operand) for operand in operands])
     if magnitudes:
         operands = tuple(np.abs(operand) for operand in operands)
     result = operands[0]
