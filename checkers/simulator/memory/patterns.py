@@ -47,10 +47,20 @@ class Patterns:
         return self.here if space == "shared" else self.everywhere
 
     def atomic(self, space: str, threads: np.ndarray, places: np.ndarray, order: Order) -> None:
-        """Atomics of (k,) threads on ``places``: they read, then write."""
-        if order.returns:  # red acquires nothing (PTX ISA 8.11.1)
+        """Atomics of (k,) threads on ``places``, one after another: each reads, then writes."""
+        if not order.returns:  # red acquires nothing (PTX ISA 8.11.1)
+            self.wrote(space, threads, places, order, atomic=True)
+            return
+        if not self._table(space) and not order.releases and not self.wave.clocks.any_fence:
+            return
+        if len(threads) > APART:
+            # All learn what all release: more than one order would give, and so without false alarm.
+            self.wrote(space, threads, places, order, atomic=True)
             self.read(space, threads, places, order)
-        self.wrote(space, threads, places, order, atomic=True)
+            return
+        for i in range(len(threads)):
+            self.read(space, threads[i : i + 1], places[i : i + 1], order)
+            self.wrote(space, threads[i : i + 1], places[i : i + 1], order, atomic=True)
 
     def wrote(
         self,
