@@ -54,11 +54,11 @@ class End:
         """(k, width) uint8: the bytes of the pieces ``chosen``, (k,) bool; of all without."""
         memory = self.wave.memory
         block, offsets, valid = self._chosen(chosen)
-        if valid is None:
+        if valid is None and len(offsets):
             data = memory.read_bytes(self.space, block, offsets, width=self.width)
             return data.reshape(len(offsets), self.width)
         data = np.zeros((len(offsets), self.width), np.uint8)
-        if valid.any():
+        if valid is not None and valid.any():
             block = block[valid] if isinstance(block, np.ndarray) else block
             found = memory.read_bytes(self.space, block, offsets[valid], width=self.width)
             data[valid] = found.reshape(-1, self.width)
