@@ -99,7 +99,8 @@ class TensorMemory:
     def read(self, region: Region, operation: TensorOperation, slot: int) -> None:
         """``operation`` reads cells: they must be allocated, written, and the write be complete.
         slot: of the readers, that remembers it."""
-        self._allocated(region, operation)
+        if not self._allocated(region, operation):
+            return
         writers = self.writers[region.block, region.pieces, region.columns]
         if not writers.any(axis=0).all():
             column = region.columns.start + int(np.argmin(writers.any(axis=0)))
@@ -114,7 +115,8 @@ class TensorMemory:
 
     def write(self, region: Region, operation: TensorOperation) -> None:
         """``operation`` writes cells: they must be allocated, and all that used them be complete."""
-        self._allocated(region, operation)
+        if not self._allocated(region, operation):
+            return
         at = (region.block, region.pieces, region.columns)
         self._ordered(self.writers[at], operation, "is overwritten", "written")
         readers = self.readers[(slice(None), *at)]
@@ -205,17 +207,18 @@ class TensorMemory:
 
     # --- allocation ----------------------------------------------------------------------------
 
-    def _allocated(self, region: Region, operation: TensorOperation) -> None:
+    def _allocated(self, region: Region, operation: TensorOperation) -> bool:
+        """Reports columns that are not allocated; whether they exist at all."""
         columns = region.columns
         if columns.stop > COLUMNS:
-            self._outside(operation, columns.stop - 1, "there are 512")
-            return
+            self._outside(operation, columns.stop - 1, f"there are {COLUMNS}")
+            return False
         free = self.owner[region.block, columns] == 0
         if free.any():
             owned = np.flatnonzero(self.owner[region.block])
             there = f"{owned[0]} to {owned[-1]} are" if len(owned) else "none is"
-            column = columns.start + int(np.argmax(free)) * (columns.step or 1)
-            self._outside(operation, column, f"{there} allocated")
+            self._outside(operation, columns.start + int(np.argmax(free)), f"{there} allocated")
+        return True
 
     def _outside(self, operation: TensorOperation, column: int, why: str) -> None:
         self.wave.faults.report(

@@ -164,7 +164,7 @@ class Multiplication:
     def _add(self, piece: Piece, left: np.ndarray, right: np.ndarray) -> None:
         """D of a piece (+)= left (r, K) * right (c, K) transposed."""
         cells = self.wave.state(TensorMemory).flat(self.blocks[piece.rank])
-        width = min(len(right), COLUMNS - self.column)
+        width = max(min(len(right), COLUMNS - self.column), 0)
         columns = slice(self.column, self.column + width)
         product = np.ascontiguousarray(self._product(piece, left, right)[:, :width])
         old = cells[piece.lanes, columns]
