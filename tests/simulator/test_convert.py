@@ -60,7 +60,7 @@ def test_narrowing_rounds_once(source: str, target: str, mode: str) -> None:
     got = convert(f"cvt.{mode}.{target}.{source}", codes, wide.bits, narrow.bits)
     for code, result in zip(codes, got, strict=True):
         value = wide.value(code)
-        if value == "nan":
+        if value == "nan" and source != "f64":
             assert result == narrow.nan
         elif isinstance(value, str):
             assert narrow.value(result) == value
@@ -84,6 +84,9 @@ def test_nans() -> None:
     assert convert("cvt.f32.f16", [0x7C01, 0xFE00], 16, 32) == [0x7FFFFFFF] * 2
     assert convert("cvt.f32.bf16", [0x7F81, 0xFFC0], 16, 32) == [0x7F810000, 0xFFC00000]
     assert convert("cvt.rn.bf16.f32", [0x7F800001], 32, 16) == [0x7FFF]
+    doubles = [0x7FF0000000000001, 0xFFFFFFFFFFFFFFFF]
+    assert convert("cvt.rn.f32.f64", doubles, 64, 32) == [0x7FC00000, 0xFFFFFFFF]
+    assert convert("cvt.rn.f16.f64", doubles, 64, 16) == [0x7E00, 0xFFFF]
 
 
 @pytest.mark.parametrize(
@@ -109,6 +112,7 @@ def test_ftz_and_sat() -> None:
     small = [0x00000001, 0x807FFFFF, 0x00800000]
     assert convert("cvt.ftz.f32.f32", small, 32, 32) == [0, 0x80000000, 0x00800000]
     assert convert("cvt.rn.ftz.f16.f32", small[:2], 32, 16) == [0, 0x8000]
+    assert convert("cvt.rp.ftz.f16.f32", small[:2], 32, 16) == [1, 0x8000]  # seen on an H200
     assert convert("cvt.rpi.ftz.s32.f32", small[:1], 32, 32) == [0]
     assert convert("cvt.rpi.s32.f32", small[:1], 32, 32) == [1]
     tiny = np.array([2.0**-130, -(2.0**-130)]).view(np.uint64).tolist()
@@ -350,7 +354,7 @@ def test_tf32() -> None:
         0x3F800000, 0x3F802000, 0x3F804000,
     ]  # fmt: skip
     assert tf32("cvt.rz.tf32.f32", [tie + 0xFFF]) == [0x3F800000]
-    assert tf32("cvt.rn.relu.tf32.f32", [0xBF800000, 0x7F800001]) == [0, 0x7FFFFFFF]
+    assert tf32("cvt.rn.relu.tf32.f32", [0xBF800000, 0x7F800001]) == [0, 0x7FFFE000]
     assert tf32("cvt.rna.satfinite.tf32.f32", [0x7F7FFFFF, 0x7F800000]) == [0x7F7FE000] * 2
     assert tf32("cvt.rna.tf32.f32", [0x7F7FFFFF]) == [0x7F800000]
 

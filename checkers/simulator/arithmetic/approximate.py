@@ -19,7 +19,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from checkers.simulator.arithmetic.single import canonical
+from checkers.simulator.arithmetic.single import canonical, multiply
 
 # What rcp.approx.ftz.f64 and rsqrt.approx.ftz.f64 keep: the upper 32 bits.
 _UPPER = np.uint64(0xFFFFFFFF00000000)
@@ -38,22 +38,40 @@ WIDE: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 }
 
 
+# 1 / (2 pi): sine and cosine are computed from the angle in turns, rounded to zero.
+_TURNS = np.float32(0.15915494)
+
+
 def single(name: str) -> Callable[[np.ndarray], np.ndarray]:
     """The function of that name, float32 to float32."""
     function = WIDE[name]
+    if name in ("sin", "cos"):
+
+        def of_turns(a: np.ndarray) -> np.ndarray:
+            turns = np.asarray(multiply(a, _TURNS, "rz"), np.float64)
+            # What is left of a turn is exact, and keeps the sign of a zero.
+            return canonical(function(np.fmod(turns, 1.0) * (2 * np.pi)).astype(np.float32))
+
+        return of_turns
     return lambda a: canonical(function(np.asarray(a, np.float64)).astype(np.float32))
 
 
 def divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """div.approx.f32: the quotient; for 2**126 < abs(b) < 2**128 the reciprocal is lost, and with
-    it the quotient: NaN for infinite a, else a zero of the quotient's sign."""
-    quotient = np.asarray(a / b)
-    huge = (np.abs(b) > np.float32(2.0**126)) & np.isfinite(b)
-    if np.count_nonzero(huge):
-        zero = np.copysign(np.float32(0), quotient)
-        lost = np.where(np.isinf(a), np.float32(np.nan), zero)
-        quotient = np.where(huge & ~np.isnan(quotient), lost, quotient)
-    return canonical(quotient)
+    """div.approx.f32: as ``divide_full``, but for 2**126 < abs(b) < 2**128 the reciprocal is lost:
+    the result is NaN for infinite a, else a zero."""
+    quotient = divide_full(a, b)
+    lost = (np.abs(b) > np.float32(2.0**126)) & np.isfinite(b)
+    if not np.count_nonzero(lost):
+        return quotient
+    return np.where(lost, multiply(a, np.copysign(np.float32(0), b)), quotient)
+
+
+def divide_full(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """div.full.f32: a times the reciprocal of b, both scaled so that it is not lost."""
+    mantissa, exponent = np.frexp(np.asarray(b))
+    wide = np.multiply(a, np.float32(1) / mantissa, dtype=np.float64)
+    scaled = np.ldexp(wide, -exponent)
+    return canonical(np.where(np.isfinite(b) & (b != 0), scaled, a / b).astype(np.float32))
 
 
 def gross(name: str) -> Callable[[np.ndarray], np.ndarray]:
@@ -64,7 +82,7 @@ def gross(name: str) -> Callable[[np.ndarray], np.ndarray]:
     def approximate(a: np.ndarray) -> np.ndarray:
         operand = _flush((np.asarray(a).view(np.uint64) & _UPPER).view(np.float64))
         result = _flush(function(operand)).view(np.uint64) & _UPPER
-        return np.where(np.isnan(a) | np.isnan(function(operand)), _NAN, result).view(np.float64)
+        return np.where(np.isnan(function(operand)), _NAN, result).view(np.float64)
 
     return approximate
 

@@ -30,16 +30,32 @@ def widen(values: np.ndarray, source: str) -> np.ndarray:
 
 def narrow(values: np.ndarray, target: str, mode: str, **options: bool) -> np.ndarray:
     """float32 or float64 values rounded to ``target``: raw bits for "f16" and "bf16", else float32
-    or float64. options: finite and relu, as ``formats.encode`` has them."""
+    or float64. options: finite and relu, as ``formats.encode`` has them. A float64 NaN keeps its
+    sign and as much of the rest as has room."""
     if target == "f64":
         return values.astype(np.float64)
+    if values.dtype == np.float64:
+        return _narrow_double(values, target, mode or "rn")
     if target == "f32":
-        if values.dtype == np.float32:
-            return values
-        return single.rounded(values, mode or "rn")
-    if mode in ("rn", "") and values.dtype == np.float32 and not any(options.values()):
+        return values
+    if mode in ("rn", "") and not any(options.values()):
         return half.narrow(values, target)
     return encode(values, FORMATS[target], mode or "rn", **options)
+
+
+def _narrow_double(values: np.ndarray, target: str, mode: str) -> np.ndarray:
+    form = FORMATS[target]
+    codes = encode(values, form, mode)
+    bad = np.isnan(values)
+    if np.count_nonzero(bad):
+        word = np.asarray(values).view(np.uint64)
+        payload = (word >> np.uint64(52 - form.mantissa_bits)) & np.uint64(
+            (1 << form.mantissa_bits) - 1
+        )
+        sign = (word >> np.uint64(63)) << np.uint64(form.bits - 1)
+        quiet = np.uint64((form.infinity or 0) | 1 << (form.mantissa_bits - 1))
+        codes = np.where(bad, sign | payload | quiet, codes).astype(form.code_type)
+    return codes.view(np.float32) if target == "f32" else codes
 
 
 def to_integral(values: np.ndarray, mode: str) -> np.ndarray:
@@ -57,9 +73,15 @@ def to_tf32(
     values: np.ndarray, mode: str, *, finite: bool = False, relu: bool = False
 ) -> np.ndarray:
     """tf32 in a 32-bit register: float32 with 10 mantissa bits, the low 13 zero; uint32 bits. A NaN
-    becomes 0x7fffffff."""
+    becomes 0x7fffe000. "rna" only cuts it off, as an H200 does; with .satfinite, which moves all
+    that is too large down by one place, it need not stay one."""
     codes = encode(values, FORMATS["tf32"], mode, finite=finite, relu=relu).astype(np.uint32)
-    return np.where(np.isnan(values), np.uint32(0x7FFFFFFF), codes << np.uint32(13))
+    codes = codes << np.uint32(13)
+    if mode == "rna":
+        cut = np.asarray(values).view(np.uint32) & ~np.uint32(0x1FFF)
+        cut = cut - np.uint32(0x2000) if finite else cut
+        codes = np.where(np.isnan(values), cut, codes)
+    return codes
 
 
 # --- float to integer --------------------------------------------------------------------------

@@ -1,6 +1,9 @@
 """f64 arithmetic (PTX ISA 9.7.3). Round to nearest is the host's; what the host cannot do, fma and
 the other rounding modes, goes through Python's integers, exactly and slowly: kernels for machine
 learning hardly have any.
+
+NaNs, as an H200 has them: an operand's is passed on, quiet; of several that of the second operand,
+then the third, then the first. One that the operation makes is 0xfff8000000000000.
 """
 
 from __future__ import annotations
@@ -14,6 +17,21 @@ import numpy as np
 _LOWEST = -1074  # exponent of the last place of a subnormal
 _BITS = 53
 _MAX = np.finfo(np.float64).max
+_QUIET = np.uint64(1 << 51)
+_NAN = np.uint64(0xFFF8000000000000)
+
+
+def passing_nans(result: np.ndarray, first: np.ndarray, *others: np.ndarray) -> np.ndarray:
+    """``result`` with each NaN the one that the operands give."""
+    result = np.asarray(result)
+    bad = np.isnan(result)
+    if not np.count_nonzero(bad):
+        return result
+    passed = np.broadcast_to(_NAN, result.shape)
+    for operand in (first, *reversed(others)):
+        quiet = np.asarray(operand).view(np.uint64) | _QUIET
+        passed = np.where(np.isnan(operand), quiet, passed)
+    return np.where(bad, passed, result.view(np.uint64)).view(np.float64)
 
 
 def _to_integer(value: Fraction, mode: str, negative: bool) -> int:
@@ -61,39 +79,46 @@ def _exactly(
     return result
 
 
-def _cancelled(result: np.ndarray, mode: str, same: np.ndarray) -> np.ndarray:
+def _cancelled(host: np.ndarray, mode: str, same: np.ndarray) -> np.ndarray:
     """An exact zero of two terms with different signs is -0 when rounding down. same: where the
     terms have one sign."""
-    if mode != "rm":
-        return result
-    return np.where((result == 0) & ~same, -0.0, result)
+    return np.where((host == 0) & ~same, -0.0, host) if mode == "rm" else host
 
 
 def add(a: np.ndarray, b: np.ndarray, mode: str = "rn") -> np.ndarray:
     """a + b."""
-    if mode == "rn":
-        return a + b
-    result = _exactly(lambda x, y: x + y, mode, a + b, a, b)
-    return _cancelled(result, mode, np.signbit(a) == np.signbit(b))
+    result = a + b
+    if mode != "rn":
+        result = _cancelled(result, mode, np.signbit(a) == np.signbit(b))
+        result = _exactly(lambda x, y: x + y, mode, result, a, b)
+    return passing_nans(result, a, b)
 
 
 def subtract(a: np.ndarray, b: np.ndarray, mode: str = "rn") -> np.ndarray:
     """a - b."""
-    return a - b if mode == "rn" else add(a, -b, mode)
+    result = a - b
+    if mode != "rn":
+        result = _cancelled(result, mode, np.signbit(a) != np.signbit(b))
+        result = _exactly(lambda x, y: x - y, mode, result, a, b)
+    return passing_nans(result, a, b)
 
 
 def multiply(a: np.ndarray, b: np.ndarray, mode: str = "rn") -> np.ndarray:
     """a * b."""
-    return a * b if mode == "rn" else _exactly(lambda x, y: x * y, mode, a * b, a, b)
+    result = a * b
+    if mode != "rn":
+        result = _exactly(lambda x, y: x * y, mode, result, a, b)
+    return passing_nans(result, a, b)
 
 
 def fused(a: np.ndarray, b: np.ndarray, c: np.ndarray, mode: str = "rn") -> np.ndarray:
     """a * b + c with one rounding."""
     # The product of finite operands may overflow in the host's sum, but not in the exact one.
-    host = np.where(np.isfinite(a) & np.isfinite(b) & np.isfinite(c), _zero_sum(a, b, c), a * b + c)
-    result = _exactly(lambda x, y, z: x * y + z, mode, host, a, b, c)
+    finite = np.isfinite(a) & np.isfinite(b)
+    host = np.where(finite, np.where(np.isfinite(c), _zero_sum(a, b, c), c), a * b + c)
     same = (np.signbit(a) ^ np.signbit(b)) == np.signbit(c)
-    return _cancelled(result, mode, same)
+    host = _cancelled(host, mode, same)
+    return passing_nans(_exactly(lambda x, y, z: x * y + z, mode, host, a, b, c), a, b, c)
 
 
 def _zero_sum(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
@@ -104,9 +129,10 @@ def _zero_sum(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
 
 def divide(a: np.ndarray, b: np.ndarray, mode: str = "rn") -> np.ndarray:
     """a / b."""
-    if mode == "rn":
-        return a / b
-    return _exactly(lambda x, y: x / y if y else None, mode, a / b, a, b)
+    result = a / b
+    if mode != "rn":
+        result = _exactly(lambda x, y: x / y if y else None, mode, result, a, b)
+    return passing_nans(result, a, b)
 
 
 def reciprocal(a: np.ndarray, mode: str = "rn") -> np.ndarray:
@@ -128,4 +154,17 @@ def square_root(a: np.ndarray, mode: str = "rn") -> np.ndarray:
         exact = scaled.denominator == 1 and floor * floor == whole
         return (floor + (Fraction(0) if exact else Fraction(1, 2))) / Fraction(2) ** shift
 
-    return np.sqrt(a) if mode == "rn" else _exactly(root, mode, np.sqrt(a), a)
+    result = np.sqrt(a)
+    if mode != "rn":
+        result = _exactly(root, mode, result, a)
+    return passing_nans(result, a)
+
+
+def negate(a: np.ndarray) -> np.ndarray:
+    """-a; a NaN keeps its sign."""
+    return passing_nans(-a, a)
+
+
+def absolute(a: np.ndarray) -> np.ndarray:
+    """The magnitude of a; a NaN keeps its sign."""
+    return passing_nans(np.abs(a), a)

@@ -1,8 +1,8 @@
 """f16 and bf16 arithmetic (PTX ISA 9.7.4): IEEE 754 to nearest, .ftz, .sat, .relu, canonical NaNs.
 
-Arrays hold raw bits, uint16. Values are widened to float32, which is exact, and rounded once: for
-sums and products of 11-bit mantissas the rounding to float32's 24 bits in between cannot be seen
-(24 >= 2 * 11 + 2), but for subnormal bf16 products, which have no more room in float32.
+Raw bits, uint16, are widened to float32, which is exact, computed with, and rounded once: for sums
+and products of 11-bit mantissas the rounding to float32's 24 bits in between cannot be seen
+(24 >= 2 * 11 + 2). Where it could, the result is a float64 rounded to odd.
 """
 
 from __future__ import annotations
@@ -15,20 +15,24 @@ from checkers.simulator.arithmetic.exact import odd_fused
 from checkers.simulator.arithmetic.formats import FORMATS, encode
 
 NAN = np.uint16(0x7FFF)  # both formats'
-# The NaN of a tensor copy's OOB-NaN fill. The manual gives no pattern.
+# The NaN of a tensor copy's OOB-NaN fill, with either sign. The manual gives no pattern; an H200
+# takes this one of bf16 for it.
 OUT_OF_BOUNDS = np.uint16(0x7FF7)
 
 _SIGN = np.uint16(0x8000)
 _LOW_HALF = np.uint32(0x7FFF)
 _ONE = np.uint32(1)
 _SIXTEEN = np.uint32(16)
+_SMALLEST = {"f16": 2.0**-14, "bf16": 2.0**-126}  # normal values
+# NumPy converts f16 one by one.
+_F16_VALUES = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)
 
 
 def widen(bits: np.ndarray, kind: str) -> np.ndarray:
     """float32 values of raw bits of ``kind`` "f16" or "bf16"; a NaN keeps its bits on top."""
     if kind == "bf16":
         return (np.asarray(bits).astype(np.uint32) << _SIXTEEN).view(np.float32)
-    return np.asarray(bits).view(np.float16).astype(np.float32)
+    return _F16_VALUES[bits]
 
 
 def narrow(values: np.ndarray, kind: str) -> np.ndarray:
@@ -38,16 +42,30 @@ def narrow(values: np.ndarray, kind: str) -> np.ndarray:
     if kind == "bf16":
         word = values.view(np.uint32)
         upper = word >> _SIXTEEN
-        # Half a last place, less one where the result would be odd already.
+        # Half a last place, less one where the result would be even already.
         bits = ((word + _LOW_HALF + (upper & _ONE)) >> _SIXTEEN).astype(np.uint16)
     else:
         bits = values.astype(np.float16).view(np.uint16)
     return np.where(bad, NAN, bits) if np.count_nonzero(bad) else bits
 
 
+def narrow_odd(values: np.ndarray, kind: str) -> np.ndarray:
+    """Raw bits of float64 values that are exact or rounded to odd."""
+    word = values.view(np.uint64)
+    cut = np.uint64(0x1FFFFFFF)  # what float32 has no room for
+    sticky = ((word & cut) != 0).astype(np.uint64) << np.uint64(29)
+    odd = ((word & ~cut) | sticky).view(np.float64).astype(np.float32)
+    bits = narrow(odd, kind)
+    if kind == "bf16":  # float32 has no more room than bf16 for subnormals
+        small = (np.abs(values) < 2.0**-125) & (values != 0)
+        if np.count_nonzero(small):
+            return np.where(small, encode(values, FORMATS[kind]), bits)
+    return bits
+
+
 def flush(bits: np.ndarray, kind: str = "f16") -> np.ndarray:
     """.ftz: subnormals become zero of the same sign."""
-    field = np.uint16(0x7C00 if kind == "f16" else 0x7F80)
+    field = np.uint16(FORMATS[kind].infinity or 0)
     return np.where(bits & field, bits, bits & _SIGN)
 
 
@@ -56,44 +74,63 @@ def is_nan(bits: np.ndarray, kind: str) -> np.ndarray:
     return (bits & ~_SIGN) > np.uint16(FORMATS[kind].infinity or 0)
 
 
-# --- operations: raw bits and the kind in, raw bits out ----------------------------------------
+# --- operations on float32 values of f16 or bf16: float32, or float64 rounded to odd -----------
 
 
-def _lifted(
+def multiply(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """a * b: exact in float32, but for subnormal products of bf16."""
+    product = a * b
+    tiny = (np.abs(product) < np.float32(2.0**-125)) & (a != 0) & (b != 0)
+    return np.multiply(a, b, dtype=np.float64) if np.count_nonzero(tiny) else product
+
+
+WIDE: dict[str, Callable[..., np.ndarray]] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": multiply,
+    "fma": odd_fused,
+}
+
+
+def operation(
     function: Callable[..., np.ndarray],
+    kind: str,
+    *,
+    ftz: bool = False,
+    sat: bool = False,
+    relu: bool = False,
 ) -> Callable[..., np.ndarray]:
-    def operate(kind: str, *operands: np.ndarray) -> np.ndarray:
-        return narrow(function(*(widen(operand, kind) for operand in operands)), kind)
+    """``function`` of float32 values, with the modifiers, from raw bits to raw bits.
+
+    .ftz: a result is flushed if it is too small before it is rounded (H200).
+    """
+
+    def operate(*operands: np.ndarray) -> np.ndarray:
+        if ftz:
+            operands = tuple(flush(operand, kind) for operand in operands)
+        wide = np.asarray(function(*(widen(operand, kind) for operand in operands)))
+        if ftz:
+            wide = np.where(np.abs(wide) < _SMALLEST[kind], np.copysign(wide * 0, wide), wide)
+        result = narrow(wide, kind) if wide.dtype == np.float32 else narrow_odd(wide, kind)
+        if relu:
+            result = rectify(kind, result)
+        return saturate(kind, result) if sat else result
 
     return operate
 
 
-add = _lifted(np.add)
-subtract = _lifted(np.subtract)
+def in_bounds(fused: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
+    """fma.oob: ``fused`` of raw bits, but +0 where a or b is the NaN that a tensor copy fills with
+    outside of the tensor."""
+
+    def guarded(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+        outside = ((a & ~_SIGN) == OUT_OF_BOUNDS) | ((b & ~_SIGN) == OUT_OF_BOUNDS)
+        return np.where(outside, np.uint16(0), fused(a, b, c))
+
+    return guarded
 
 
-def multiply(kind: str, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """a * b."""
-    wide_a, wide_b = widen(a, kind), widen(b, kind)
-    product = wide_a * wide_b
-    if kind == "bf16":
-        tiny = (np.abs(product) < np.float32(2.0**-125)) & (wide_a != 0) & (wide_b != 0)
-        if np.count_nonzero(tiny):
-            exact = np.multiply(wide_a, wide_b, dtype=np.float64)
-            return np.where(tiny, encode(exact, FORMATS[kind]), narrow(product, kind))
-    return narrow(product, kind)
-
-
-def fused(kind: str, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
-    """a * b + c with one rounding."""
-    wide = (widen(operand, kind) for operand in (a, b, c))
-    return encode(odd_fused(*wide), FORMATS[kind])
-
-
-def fused_in_bounds(kind: str, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
-    """fma.oob: +0 where a or b is the NaN that a tensor copy fills with outside of the tensor."""
-    outside = (a == OUT_OF_BOUNDS) | (b == OUT_OF_BOUNDS)
-    return np.where(outside, np.uint16(0), fused(kind, a, b, c))
+# --- operations on raw bits --------------------------------------------------------------------
 
 
 def negate(kind: str, a: np.ndarray) -> np.ndarray:
@@ -116,26 +153,3 @@ def saturate(kind: str, bits: np.ndarray) -> np.ndarray:
 def rectify(kind: str, bits: np.ndarray) -> np.ndarray:
     """.relu: negative values become +0; NaN the canonical one."""
     return np.where(is_nan(bits, kind), NAN, np.where(bits & _SIGN, np.uint16(0), bits))
-
-
-def modified(
-    function: Callable[..., np.ndarray],
-    kind: str,
-    *,
-    ftz: bool = False,
-    sat: bool = False,
-    relu: bool = False,
-) -> Callable[..., np.ndarray]:
-    """``function`` of (kind, *raw bits) with that kind, and the modifiers."""
-
-    def operate(*operands: np.ndarray) -> np.ndarray:
-        if ftz:
-            operands = tuple(flush(operand, kind) for operand in operands)
-        result = function(kind, *operands)
-        if ftz:
-            result = flush(result, kind)
-        if relu:
-            result = rectify(kind, result)
-        return saturate(kind, result) if sat else result
-
-    return operate

@@ -115,13 +115,12 @@ def add_carrying(
     return total, (partial < a) | (total < partial)
 
 
-def subtract_borrowing(
-    a: np.ndarray, b: np.ndarray, borrow: np.ndarray | bool = False
+def subtract_carrying(
+    a: np.ndarray, b: np.ndarray, carry: np.ndarray | bool = True
 ) -> tuple[np.ndarray, np.ndarray]:
-    """a - (b + borrow) of unsigned operands, and the borrow out (bool)."""
-    partial = a - b
-    total = partial - np.asarray(borrow).astype(a.dtype)
-    return total, (a < b) | (partial < total)
+    """a - b, less one where there is no carry, and the carry out: a + ~b + carry. The manual calls
+    the flag a borrow; code that mixes additions and subtractions shows that it is the opposite."""
+    return add_carrying(a, ~b, carry)
 
 
 # --- dot products ------------------------------------------------------------------------------

@@ -143,13 +143,28 @@ def reciprocal(a: np.ndarray, mode: str = "rn") -> np.ndarray:
 
 
 def modified(
-    function: Callable[..., np.ndarray], *, ftz: bool = False, sat: bool = False
+    function: Callable[..., np.ndarray],
+    *,
+    ftz: bool = False,
+    sat: bool = False,
+    truncated: Callable[..., np.ndarray] | None = None,
 ) -> Callable[..., np.ndarray]:
-    """``function`` of float32 arrays with .ftz on operands and result, and .sat on the result."""
-    if ftz and sat:
-        return lambda *operands: saturate(flush(function(*map(flush, operands))))
-    if ftz:
-        return lambda *operands: flush(function(*map(flush, operands)))
-    if sat:
-        return lambda *operands: saturate(function(*operands))
-    return function
+    """``function`` of float32 arrays with .ftz on operands and result, and .sat on the result.
+
+    truncated: ``function`` rounding to zero, where it rounds at all near the subnormals: a result
+    is flushed if it is too small before it is rounded (H200).
+    """
+    if not ftz:
+        return (lambda *operands: saturate(function(*operands))) if sat else function
+
+    def flushed(*operands: np.ndarray) -> np.ndarray:
+        operands = tuple(flush(operand) for operand in operands)
+        result = flush(function(*operands))
+        if truncated is not None:
+            smallest = np.abs(result) == TINY
+            if np.count_nonzero(smallest):
+                gone = smallest & (np.abs(truncated(*operands)) < TINY)
+                result = np.where(gone, np.copysign(np.float32(0), result), result)
+        return saturate(result) if sat else result
+
+    return flushed

@@ -16,7 +16,8 @@ stochastic          .rs with random bits, to f16x2 and bf16x2
 cvt.pack            two s32 clamped to 2 to 16 bits
 ==================  =======================================================================
 
-A NaN becomes the canonical one of its format, except that bf16 to f32 only appends zeros.
+A NaN becomes the canonical one of its format, except that bf16 to f32 only appends zeros, and that
+one of f64 keeps its sign and what has room of its payload.
 """
 
 from __future__ import annotations
@@ -125,18 +126,21 @@ def _float_to_float(
     if source == "bf16" and target == "f32" and not (ftz or sat):
         return _unary(instruction, build, target, source, lambda a: half.widen(a, "bf16"))
 
+    # An H200 keeps subnormals on the way to f16, where .rm and .rp can see them.
+    flushes = ftz and source == "f32" and target != "f16"
+
     def function(a: Any) -> Any:
         values = convert.widen(a, source)
-        if ftz and source == "f32":
-            values = single.flush(values)
+        if flushes:
+            values = single.canonical(single.flush(values))
         if integral != "none":
             values = convert.to_integral(values, integral)
         if sat:
             values = convert.saturate(values)
         result = convert.narrow(values, target, rounding, finite=finite, relu=relu)
-        if target == "f32":
-            result = single.canonical(single.flush(result) if ftz else result)
-        return result
+        if target == "f32" and ftz:
+            result = single.flush(result)
+        return single.canonical(result) if target == "f32" and source != "f64" else result
 
     return _unary(instruction, build, target, source, function)
 

@@ -76,7 +76,8 @@ def arithmetic(instruction: Instruction, build: Builder) -> Step:
         return _mixed(instruction, build, single.modified(plain, sat=sat), mixed)
     if kind == "f32x2":
         refuse(modifiers, ("sat", sat), ("f32x2", opcode == "mad"))
-    function = single.modified(plain, ftz=ftz, sat=sat)
+    truncated = None if opcode in ("add", "sub") else partial(of_single, mode="rz")
+    function = single.modified(plain, ftz=ftz, sat=sat, truncated=truncated)
     return build.elementwise(instruction, function, kind, (kind,) * operands)
 
 
@@ -106,10 +107,8 @@ def div(instruction: Instruction, build: Builder) -> Step:
     if kind == "f64":
         refuse(modifiers, ("ftz", ftz), (mode, mode not in ROUNDINGS))
         return build.elementwise(instruction, partial(double.divide, mode=mode), kind, (kind, kind))
-    if mode == "approx":
-        function: Callable[..., Any] = approximate.divide
-    else:  # .full is within 2 ulp: correctly rounded here
-        function = partial(single.divide, mode="rn" if mode == "full" else mode)
+    approximations = {"approx": approximate.divide, "full": approximate.divide_full}
+    function = approximations.get(mode) or partial(single.divide, mode=mode)
     return build.elementwise(instruction, single.modified(function, ftz=ftz), kind, (kind, kind))
 
 
@@ -119,12 +118,13 @@ def sign(instruction: Instruction, build: Builder) -> Step:
     modifiers = build.modifiers(instruction)
     ftz = modifiers.flag("ftz")
     kind = only_type(modifiers, "f32", "f64")
-    function: Callable[..., Any] = np.abs if instruction.opcode == "abs" else np.negative
+    is_abs = instruction.opcode == "abs"
     if kind == "f64":
         refuse(modifiers, ("ftz", ftz))
-        return build.elementwise(instruction, function, kind, (kind,))
-    function = single.modified(_canonical(function), ftz=ftz)
-    return build.elementwise(instruction, function, kind, (kind,))
+        whole = double.absolute if is_abs else double.negate
+        return build.elementwise(instruction, whole, kind, (kind,))
+    function = _canonical(np.abs if is_abs else np.negative)
+    return build.elementwise(instruction, single.modified(function, ftz=ftz), kind, (kind,))
 
 
 def _canonical(function: Callable[..., Any]) -> Callable[..., Any]:

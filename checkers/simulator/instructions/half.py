@@ -77,15 +77,6 @@ def _only_f16(modifiers: Modifiers, kind: str, *given: tuple[str, bool]) -> None
         refuse(modifiers, *given)
 
 
-_FUNCTIONS: dict[str, tuple[int, Callable[..., Any]]] = {
-    "add": (2, half.add),
-    "sub": (2, half.subtract),
-    "mul": (2, half.multiply),
-    "neg": (1, half.negate),
-    "abs": (1, half.absolute),
-}
-
-
 @halves("add", "sub", "mul", section="9.7.4.1 to 9.7.4.3")
 def arithmetic(instruction: Instruction, build: Builder) -> Step:
     """``add{.rn}{.ftz}{.sat}.type d, a, b``, sub, mul."""
@@ -94,9 +85,10 @@ def arithmetic(instruction: Instruction, build: Builder) -> Step:
     ftz, sat = modifiers.flag("ftz"), modifiers.flag("sat")
     kind = only_type(modifiers, *TYPES)
     _only_f16(modifiers, kind, ("ftz", ftz), ("sat", sat))
-    count, function = _FUNCTIONS[instruction.opcode]
-    operation = half.modified(function, _scalar(kind), ftz=ftz, sat=sat)
-    return _apply(instruction, build, kind, operation, count)
+    function = half.WIDE[instruction.opcode]
+    return _apply(
+        instruction, build, kind, half.operation(function, _scalar(kind), ftz=ftz, sat=sat), 2
+    )
 
 
 @halves("neg", "abs", section="9.7.4.5, 9.7.4.6")
@@ -106,8 +98,13 @@ def sign(instruction: Instruction, build: Builder) -> Step:
     ftz = modifiers.flag("ftz")
     kind = only_type(modifiers, *TYPES)
     _only_f16(modifiers, kind, ("ftz", ftz))
-    count, function = _FUNCTIONS[instruction.opcode]
-    return _apply(instruction, build, kind, half.modified(function, _scalar(kind), ftz=ftz), count)
+    function = half.negate if instruction.opcode == "neg" else half.absolute
+    scalar = _scalar(kind)
+
+    def operate(a: Any) -> Any:
+        return function(scalar, half.flush(a, scalar) if ftz else a)
+
+    return _apply(instruction, build, kind, operate, 1)
 
 
 @halves("fma", section="9.7.4.4")
@@ -120,9 +117,8 @@ def fma(instruction: Instruction, build: Builder) -> Step:
     kind = only_type(modifiers, *TYPES)
     _only_f16(modifiers, kind, ("ftz", ftz), ("sat", sat))
     refuse(modifiers, ("relu", relu and sat), ("ftz", ftz and oob), ("sat", sat and oob))
-    function = half.fused_in_bounds if oob else half.fused
-    operation = half.modified(function, _scalar(kind), ftz=ftz, sat=sat, relu=relu)
-    return _apply(instruction, build, kind, operation, 3)
+    function = half.operation(half.WIDE["fma"], _scalar(kind), ftz=ftz, sat=sat, relu=relu)
+    return _apply(instruction, build, kind, half.in_bounds(function) if oob else function, 3)
 
 
 @halves("min", "max", section="9.7.4.7, 9.7.4.8")
@@ -137,20 +133,12 @@ def extremum(instruction: Instruction, build: Builder) -> Step:
         raise Unsupported(instruction, ".xorsign and .abs go together")
     function = extrema.minimum if instruction.opcode == "min" else extrema.maximum
 
-    def operate(name: str, a: Any, b: Any) -> Any:
-        wide = half.widen(a, name), half.widen(b, name)
+    def choose(a: Any, b: Any) -> Any:
         if xor_sign:
-            result = extrema.extremum(function, wide, nan=nan, magnitudes=True, xor_sign=True)
-        else:
-            result = function(*wide, nan)
-        return half.narrow(result, name)
+            return extrema.extremum(function, (a, b), nan=nan, magnitudes=True, xor_sign=True)
+        return function(a, b, nan)
 
-    return _apply(instruction, build, kind, half.modified(operate, _scalar(kind), ftz=ftz), 2)
-
-
-def _approximate(name: str) -> Callable[..., Any]:
-    function = approximate.single(name)
-    return lambda kind, a: half.narrow(function(half.widen(a, kind)), kind)
+    return _apply(instruction, build, kind, half.operation(choose, _scalar(kind), ftz=ftz), 2)
 
 
 @halves("tanh", section="9.7.4.9")
@@ -159,7 +147,8 @@ def tanh(instruction: Instruction, build: Builder) -> Step:
     modifiers = build.modifiers(instruction)
     modifiers.one_of("approx")
     kind = only_type(modifiers, *TYPES)
-    return _apply(instruction, build, kind, half.modified(_approximate("tanh"), _scalar(kind)), 1)
+    function = half.operation(approximate.single("tanh"), _scalar(kind))
+    return _apply(instruction, build, kind, function, 1)
 
 
 @halves("ex2", section="9.7.4.10")
@@ -171,5 +160,5 @@ def ex2(instruction: Instruction, build: Builder) -> Step:
     kind = only_type(modifiers, *TYPES)
     if ftz != (_scalar(kind) == "bf16"):
         raise Unsupported(instruction, "ex2 has .ftz for bf16 and for it only")
-    operation = half.modified(_approximate("ex2"), _scalar(kind), ftz=ftz)
-    return _apply(instruction, build, kind, operation, 1)
+    function = half.operation(approximate.single("ex2"), _scalar(kind), ftz=ftz)
+    return _apply(instruction, build, kind, function, 1)

@@ -55,7 +55,8 @@ def _with_carry(
     takes: bool,
     gives: bool,
 ) -> Step:
-    """``function(*operands, carry)`` gives the result and the carry out."""
+    """``function(*operands, carry)`` gives the result and the carry out. Without a carry in
+    ``function`` has none either."""
     if kind not in WORDS:
         raise Unsupported(instruction, f"there is no carry for .{kind}")
     flag = build.kernel.hidden(_CARRY_FLAG, 1)
@@ -63,8 +64,8 @@ def _with_carry(
     readers = [build.source(operand, kind) for operand in instruction.operands[1:]]
 
     def step(group: Group) -> None:
-        carry = group.get(flag) if takes else False
-        result, out = function(*(read(group) for read in readers), carry)
+        carry = (group.get(flag),) if takes else ()
+        result, out = function(*(read(group) for read in readers), *carry)
         write(group, result)
         if gives:
             group.put(flag, out)
@@ -80,7 +81,7 @@ def add(instruction: Instruction, build: Builder) -> Step:
     gives_carry, saturates = modifiers.flag("cc"), modifiers.flag("sat")
     kind = only_type(modifiers, *SCALAR, *PACKED)
     if gives_carry:
-        function = integers.add_carrying if adds else integers.subtract_borrowing
+        function = integers.add_carrying if adds else integers.subtract_carrying
         return _with_carry(instruction, build, function, unsigned(kind), takes=False, gives=True)
     operation = np.add if adds else np.subtract
     if saturates:
@@ -98,7 +99,7 @@ def addc(instruction: Instruction, build: Builder) -> Step:
     gives = modifiers.flag("cc")
     kind = only_type(modifiers, *WORDS)
     adds = instruction.opcode == "addc"
-    function = integers.add_carrying if adds else integers.subtract_borrowing
+    function = integers.add_carrying if adds else integers.subtract_carrying
     return _with_carry(instruction, build, function, unsigned(kind), takes=True, gives=gives)
 
 
@@ -132,7 +133,7 @@ def mad(instruction: Instruction, build: Builder) -> Step:
         if part == "wide" or saturates:
             raise Unsupported(instruction, "there is no carry for .wide and .sat")
 
-        def carrying(a: Any, b: Any, c: Any, carry: Any) -> tuple[Any, Any]:
+        def carrying(a: Any, b: Any, c: Any, carry: Any = False) -> tuple[Any, Any]:
             low = np.asarray(product(a, b)).view(np.dtype(f"u{a.dtype.itemsize}"))
             return integers.add_carrying(low, c.view(low.dtype), carry)
 
