@@ -57,10 +57,10 @@ def attribute_of(gpu: GPU, number: int) -> int:
 
 
 def active_clusters(gpu: GPU, cluster: int) -> int:
-    """Clusters that run at a time with one block on an SM.
+    """Clusters that run at a time with one block on an SM, if clusters could lie anywhere.
 
-    SMs come in GPCs, and a cluster lies in one: some SMs are left over. On the H200 the driver
-    says 132, 66, 33 and 16 for clusters of 1, 2, 4 and 8; other sizes are divided the same way.
+    A cluster lies in one GPC, so a real GPU has room for fewer large ones: how many depends on
+    which SMs of the chip are switched off.
     """
     return max(1, gpu.sms // max(cluster, 1))
 

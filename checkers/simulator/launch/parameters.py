@@ -32,7 +32,7 @@ class Header:
 def header(ptx: str, kernel: str) -> Header:
     """What the .entry of ``kernel`` declares. Raises KeyError where there is none."""
     found = re.search(
-        rf"\.entry\s+{re.escape(kernel)}\s*(?:\((?P<parameters>[^)]*)\))?(?P<rest>[^{{;]*)[{{;]",
+        rf"\.entry\s+{re.escape(kernel)}(?![\w$%])\s*(?:\((?P<parameters>[^)]*)\))?(?P<rest>[^{{;]*)[{{;]",
         ptx,
     )
     if found is None:

@@ -25,13 +25,11 @@ class Utils:
             "warpSize": 32,
         }
 
-    def load_binary(self, *_: Any) -> tuple[int, int, int, int, int]:
-        """Module, function, registers, spills, most threads: never loaded, so only the last
-        matters: Triton refuses num_warps beyond it."""
-        return (1, 1, 0, 0, self.gpu.threads_per_block)
-
-    def unload_module(self, module: int) -> None:
-        """Nothing was loaded."""
+    def load_binary(self, *_: Any) -> tuple[None, None, int, int, int]:
+        """Module, function, registers, spills, most threads. Nothing is loaded (a module would be
+        unloaded, by whatever driver is active then), and Triton refuses num_warps beyond the last.
+        """
+        return (None, None, 0, 0, self.gpu.threads_per_block)
 
     def is_stream_capturing(self, stream: int) -> bool:
         return False
