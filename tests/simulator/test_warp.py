@@ -153,7 +153,7 @@ def test_a_shuffle_orders_no_memory() -> None:
 def test_lanes_of_the_mask_in_another_branch_never_come() -> None:
     _, result = run(
         "mov.b32 %r1, 0; @!%p1 bra END; shfl.sync.bfly.b32 %r1, %r9, 1, 0x1f, 0xffffffff;"
-        "END: bar.sync 0;",
+        "END: barrier.sync 0;",
         threads=32,
     )
     assert kinds(result) == ["collective", "deadlock"]

@@ -48,7 +48,9 @@ class TensorMap:
 @dataclass(frozen=True, eq=False)
 class Case:
     """parameters: of the kernel, in order: a buffer's number (its address), a TensorMap (128
-    bytes), or the bytes of a scalar. compact: outputs are smooth, store second differences."""
+    bytes), or the bytes of a scalar. compact: outputs are smooth, store second differences.
+    allowed: kinds of fault that the simulator may report, because the case looks at something
+    that a kernel should not do."""
 
     name: str
     ptx: str
@@ -59,6 +61,7 @@ class Case:
     cluster: tuple[int, int, int] = (1, 1, 1)
     shared: int = 0
     compact: bool = False
+    allowed: tuple[str, ...] = ()
 
     def digest(self, buffers: Sequence[Buffer]) -> str:
         """Of all that a recording depends on."""

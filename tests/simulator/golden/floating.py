@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .case import Case, elementwise
-from .values import values
+from .values import FORMATS, numpy_of, stream, values
 
 ROUNDINGS = ("rn", "rz", "rm", "rp")
 DENSE = 65536
@@ -44,6 +44,39 @@ def ternary(name: str, type_: str, count: int = 1024) -> Case:
     return elementwise(name, f"{name} %d, %a, %b, %c;", operands, [("d", type_)], count=count)
 
 
+def tiny(type_: str, name: str) -> Case:
+    """Products next to the smallest normal number: does .ftz look before or after rounding?"""
+    exponent, mantissa = FORMATS[type_]
+    one = ((1 << (exponent - 1)) - 1) << mantissa
+
+    def near(base: int, seed: str):
+        def make(count: int) -> np.ndarray:
+            offset = (stream(seed, count) % np.uint64(9)).astype(np.int64) - 4
+            sign = (stream(f"{seed}/sign", count) & np.uint64(1)).astype(np.int64)
+            bits = base + offset + (sign << (exponent + mantissa))
+            return bits.astype(numpy_of(type_))
+
+        return make
+
+    operands = [("a", type_, near(1 << mantissa, "a")), ("b", type_, near(one, "b"))]
+    sources = "%a, %b"
+    if name.startswith("fma"):
+        operands.append(("c", type_, near(4, "c")))
+        sources = "%a, %b, %c"
+    body = f"{name} %d, {sources};"
+    return elementwise(f"tiny.{name}", body, operands, [("d", type_)], count=256)
+
+
+def tininess() -> list[Case]:
+    cases = []
+    for op in ("mul", "fma", "div"):
+        for r in ROUNDINGS:
+            cases += [tiny("f32", f"{op}.{r}{m}.f32") for m in ("", ".ftz")]
+    for name in ("mul.ftz", "mul", "fma.rn.ftz", "fma.rn"):
+        cases.append(tiny("f16", f"{name}.f16"))
+    return cases
+
+
 def floating() -> list[Case]:
     """f32 and f64 with every rounding, and what is exact."""
     cases = []
@@ -72,10 +105,10 @@ def floating() -> list[Case]:
         cases += [unary(f"{op}{m}.f32", "f32") for m in ("", ".ftz")]
         cases.append(unary(f"{op}.f64", "f64", count=512))
     cases += [binary("copysign.f32", "f32"), binary("copysign.f64", "f64", count=512)]
-    return cases
+    return cases + tininess()
 
 
-def dense(name: str, start: int, stop: int) -> Case:
+def dense(name: str, start: int, stop: int, bound: str) -> Case:
     """``name`` over 65536 evenly spaced bit patterns: from start, before stop."""
     step = (stop - start) // DENSE
 
@@ -88,7 +121,7 @@ def dense(name: str, start: int, stop: int) -> Case:
         [("a", "f32", make)],
         [("d", "f32")],
         count=DENSE,
-        compare="bits",
+        compare=bound,
         compact=True,
     )
 
@@ -105,18 +138,22 @@ def approximate() -> list[Case]:
             unary(f"sqrt.approx{m}.f32", "f32", "ulp:1"),
             unary(f"rsqrt.approx{m}.f32", "f32", "ulp:2"),
             unary(f"ex2.approx{m}.f32", "f32", "ulp:2"),
-            unary(f"lg2.approx{m}.f32", "f32", "close:3e-7:3e-7"),
+            unary(f"lg2.approx{m}.f32", "f32", "close:2.4e-7:2.4e-7"),
             unary(f"sin.approx{m}.f32", "f32", "close:1e-5:2e-6"),
             unary(f"cos.approx{m}.f32", "f32", "close:1e-5:2e-6"),
         ]
     cases.append(unary("tanh.approx.f32", "f32", "close:4.9e-4:0"))
     cases += [unary(f"{op}.approx.ftz.f64", "f64", "close:1e-6:0", 512) for op in ("rcp", "rsqrt")]
-    one, two, four = 0x3F800000, 0x40000000, 0x40800000
-    cases += [dense(f"{op}.approx.ftz.f32", one, two) for op in ("ex2", "rcp", "lg2")]
-    cases += [dense("rsqrt.approx.ftz.f32", one, four), dense("sqrt.approx.ftz.f32", one, four)]
-    cases += [
-        dense("ex2.approx.ftz.f32", 0x3C000000, one),
-        dense("lg2.approx.ftz.f32", 0x3F000000, one),
-    ]
-    cases += [dense("tanh.approx.f32", 0x3A000000, 0x42000000)]
+    half, one, two, four = 0x3F000000, 0x3F800000, 0x40000000, 0x40800000
+    for op, start, stop, bound in (
+        ("ex2", 0x3C000000, one, "ulp:2"),
+        ("ex2", one, two, "ulp:2"),
+        ("rcp", one, two, "ulp:1"),
+        ("rsqrt", one, four, "ulp:2"),
+        ("sqrt", one, four, "ulp:1"),
+        ("lg2", half, one, "close:0:2.4e-7"),
+        ("lg2", one, two, "close:0:2.4e-7"),
+    ):
+        cases.append(dense(f"{op}.approx.ftz.f32", start, stop, bound))
+    cases.append(dense("tanh.approx.f32", 0x3A000000, 0x42000000, "close:4.9e-4:0"))
     return cases

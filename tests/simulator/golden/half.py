@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from .case import Case, elementwise
-from .values import everything
+from .values import everything, numpy_of, small, values
 
 COUNT = 1024
 
@@ -43,7 +45,29 @@ def half() -> list[Case]:
             cases += [binary(f"{op}{m}.{t}", t, count) for m in modes]
         for op in ("abs", "neg"):
             cases += [unary(f"{op}{m}.{t}", t) for m in (("", ".ftz") if is_f16 else ("",))]
+    cases += [oob(t) for t in ("f16", "bf16", "f16x2", "bf16x2")]
     return cases + approximations()
+
+
+def oob(type_: str) -> Case:
+    """fma.oob among NaNs near the one that a tensor copy fills with, 0x7ff7."""
+
+    def near(seed: str):
+        def make(count: int) -> np.ndarray:
+            numbers = values("f16", seed, count * 2)
+            special = small(seed, count * 2, 0x7FF4, 0x7FFF, "u16") ^ (numbers & 0x8000)
+            mixed = np.where(np.arange(count * 2) % 3 == 0, special, numbers).astype(np.uint16)
+            return mixed.view(numpy_of(type_))[:count]
+
+        return make
+
+    operands = [
+        ("a", type_, near("oob/a")),
+        ("b", type_, near("oob/b")),
+        ("c", type_, near("oob/c")),
+    ]
+    body = f"fma.rn.oob.{type_} %d, %a, %b, %c;"
+    return elementwise(f"oob.{type_}", body, operands, [("d", type_)], count=256)
 
 
 def approximations() -> list[Case]:

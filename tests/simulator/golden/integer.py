@@ -96,7 +96,7 @@ def carries() -> list[Case]:
             f"madc.hi.cc.u{w} %e, %a, %b, %c; madc.lo.u{w} %f, %b, %c, %a;",
             f"mad.hi.cc.s{w}": f"mad.hi.cc.s{w} %d, %a, %b, %c;"
             f"madc.lo.cc.s{w} %e, %a, %b, %c; madc.hi.s{w} %f, %b, %c, %a;",
-            f"sub.cc.s{w}": f"sub.cc.s{w} %d, %a, %b; addc.cc.s{w} %e, %b, %c; subc.s{w} %f, %c, %a;",
+            f"sub.cc.s{w}": f"sub.cc.s{w} %d, %a, %b; subc.cc.s{w} %e, %b, %c; subc.s{w} %f, %c, %a;",
         }
         for name, body in bodies.items():
             cases.append(elementwise(name, body.replace(";", ";\n"), operands, outputs))

@@ -71,7 +71,7 @@ def movers() -> list[Case]:
 
 def fragment(type_: str, seed: str, registers: int, exact: bool, threads: int) -> np.ndarray:
     """(threads * registers,) 32-bit words, or 64-bit for f64, of ``type_``'s values."""
-    if type_ in ("s4", "u4", "b1", "s8", "u8") or (type_ == "s32" and not exact):
+    if type_ in ("s8", "u8") or (type_ == "s32" and not exact):
         return noise(seed, threads * registers)
     if type_ == "s32":
         return (noise(seed, threads * registers) % 2000).astype(np.uint32)
@@ -87,8 +87,6 @@ SHAPES = {
     "tf32": [("m16n8k4", 2, 1, 4), ("m16n8k8", 4, 2, 4)],
     "f64": [("m8n8k4", 1, 1, 2), ("m16n8k4", 2, 1, 4), ("m16n8k8", 4, 2, 4), ("m16n8k16", 8, 4, 4)],
     "s8": [("m8n8k16", 1, 1, 2), ("m16n8k16", 2, 1, 4), ("m16n8k32", 4, 2, 4)],
-    "s4": [("m8n8k32", 1, 1, 2), ("m16n8k32", 2, 1, 4), ("m16n8k64", 4, 2, 4)],
-    "b1": [("m8n8k128", 1, 1, 2), ("m16n8k128", 2, 1, 4), ("m16n8k256", 4, 2, 4)],
     "e4m3": [("m16n8k16", 2, 1, 4), ("m16n8k32", 4, 2, 4)],
 }
 SHAPES["bf16"] = SHAPES["f16"]
@@ -108,7 +106,6 @@ def mma(
     *,
     exact: bool = True,
     more: str = "",
-    tail: str = "",
 ) -> Case:
     name, na, nb, nc = shape
     if d == "f16":
@@ -128,7 +125,7 @@ def mma(
         groups.append("{" + ", ".join(f"%{register}{j}" for j in range(n)) + "}")
         if register != "d":
             lines += [f"ld.global.{word} %{register}{j}, [%x+{j * size}];" for j in range(n)]
-    full = f"mma.sync.aligned.{name}.row.col{more}.{d}.{a}.{b}.{d}{tail}"
+    full = f"mma.sync.aligned.{name}.row.col{more}.{d}.{a}.{b}.{d}"
     lines.append(f"{full} {groups[3]}, {groups[0]}, {groups[1]}, {groups[2]};")
     lines += [f"st.global.{word} [%x+{j * size}], %d{j};" for j in range(nc)]
     is_exact = exact or d == "s32"
@@ -159,14 +156,11 @@ def multiplications() -> list[Case]:
             for a in ("e4m3", "e5m2"):
                 for b in ("e4m3", "e5m2"):
                     cases += [mma(shape, d, a, b, exact=exact) for d in ("f16", "f32")]
-        for kind in ("8", "4"):
-            for shape in SHAPES[f"s{kind}"]:
-                for a in "us":
-                    for b in "us" if exact else a:
-                        more = "" if exact else ".satfinite"
-                        cases.append(mma(shape, "s32", a + kind, b + kind, exact=exact, more=more))
-    for shape in SHAPES["b1"]:
-        cases += [mma(shape, "s32", "b1", "b1", tail=f".{op}.popc") for op in ("xor", "and")]
+        for shape in SHAPES["s8"]:
+            for a in ("u8", "s8"):
+                for b in ("u8", "s8") if exact else (a,):
+                    more = "" if exact else ".satfinite"
+                    cases.append(mma(shape, "s32", a, b, exact=exact, more=more))
     return cases
 
 

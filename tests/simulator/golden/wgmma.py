@@ -45,6 +45,7 @@ class Options:
     negate: tuple[int, int] = (1, 1)
     trans: tuple[int, int] = (0, 0)
     exact: bool = True
+    allowed: tuple[str, ...] = ()
     satfinite: bool = False
     steps: int = 1
     area: int = AREA
@@ -136,7 +137,9 @@ def product(
 
     head = ".extern .shared .align 1024 .b8 area[];\n"
     text = kernel(pointers(4), "\n".join(lines), head=head)
-    return Case(f"wgmma.{name}", text, make, (0, 1, 2, 3), shared=options.area)
+    return Case(
+        f"wgmma.{name}", text, make, (0, 1, 2, 3), shared=options.area, allowed=options.allowed
+    )
 
 
 def k_major(span: int, start: int = 0, stride: int = 0) -> Descriptor:
@@ -178,7 +181,9 @@ def layouts() -> list[Case]:
     for start, base in ((512, 0), (512, 4), (256, 2), (256, 0), (128, 1), (128, 0)):
         d = Descriptor(start, 16, 1024, 128, base)
         name = f"k.128.unaligned{start}.base{base}"
-        cases.append(product(name, 8, *f16, d, k_major(128, 9216), Options()))
+        # The simulator warns of a start inside a pattern.
+        options = Options(allowed=("descriptor",))
+        cases.append(product(name, 8, *f16, d, k_major(128, 9216), options))
     return cases + transposed()
 
 
