@@ -151,13 +151,12 @@ def test_a_shuffle_orders_no_memory() -> None:
 
 
 def test_lanes_of_the_mask_in_another_branch_never_come() -> None:
-    _, result = run(
-        "mov.b32 %r1, 0; @!%p1 bra END; shfl.sync.bfly.b32 %r1, %r9, 1, 0x1f, 0xffffffff;"
-        "END: barrier.sync 0;",
-        threads=32,
-    )
+    # Each half shuffles for itself with the mask of all, in two places.
+    shuffle = "shfl.sync.bfly.b32 %r1, %r9, 1, 0x1f, 0xffffffff;"
+    _, result = run(f"@!%p1 bra HIGH; {shuffle} bra END; HIGH: {shuffle} END:", threads=32)
     assert kinds(result) == ["collective", "deadlock"]
     assert "lanes 16 to 31 never came" in messages(result)
+    assert "lanes 0 to 15 never came" in messages(result)
 
 
 def test_lanes_that_have_exited_are_not_waited_for() -> None:
