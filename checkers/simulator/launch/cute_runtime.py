@@ -211,7 +211,8 @@ class Runtime:
                 parameters=data,
                 tensors=catcher.seen.tensors(data),
                 arch=parameters.target(ptx),
-                attributes=attributes | {"source_name": source_name(ptx, kernel.name)},
+                attributes=attributes
+                | {"source_name": source_name(ptx, kernel.name), "compiler": "cute"},
             )
         )
 

@@ -41,7 +41,8 @@ class Launch:
     ptx: the whole module.  kernel: the name of its .entry.  cluster: (1, 1, 1) where none was
     asked for.  dynamic_shared: bytes.  parameters: the bytes of each .param, in order.
     arch: "sm_90a".  attributes: others that the launch had, by name: "cooperative",
-    "programmatic_stream_serialization"; and "source_name", what the source calls the kernel.
+    "programmatic_stream_serialization"; and "source_name", what the source calls the kernel;
+    "compiler", "cute" or "triton".
     """
 
     ptx: str

@@ -98,6 +98,7 @@ class Launcher:
             tensors=tensors,
             arch=parameters.target(self.ptx),
             attributes={
+                "compiler": "triton",
                 "cooperative": int(metadata.launch_cooperative_grid),
                 "programmatic_stream_serialization": int(metadata.launch_pdl),
             },
