@@ -43,12 +43,15 @@ class Case:
         ints, floats, strings ("float32" for dtypes) and tuples.
     why: half a sentence, shown when the case fails: what kind of mistake it is there to find.
     needs_gpu: too large, or too slow, for the CPU.
+    sparse: reaches far but touches little (three rows, 2 GiB apart): the simulator can run it
+        although it needs_gpu.
     """
 
     name: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
     why: str = ""
     needs_gpu: bool = False
+    sparse: bool = False
 
     def __getitem__(self, key: str) -> Any:
         return self.parameters[key]
@@ -105,7 +108,7 @@ class Invariant:
 class Rule:
     """What the generated code must, or must not, contain.
 
-    A rule reads parsed instructions (``grading/ptx.py``), never the text. It matches an
+    A rule reads parsed instructions (``grading/assembly.py``), never the text. It matches an
     instruction whose opcode begins with ``opcode`` ("ld.global", "cp.async.bulk", "shfl.sync"),
     has all of ``modifiers`` ("v4", "L2::128B"), and moves at least ``min_bits`` per thread.
 
@@ -160,6 +163,20 @@ class SpeedTarget:
 
 
 @dataclass(frozen=True)
+class Floor:
+    """A case that is counted on the simulator where there is no GPU to time it on.
+
+    case: a small one with whole tiles, so that edges don't count.
+    work: from the arguments, the bytes of global memory that must move.
+    at_most: how many times as many may cross between L2 and the SMs, in whole sectors.
+    """
+
+    case: Case
+    work: Callable[[tuple], int]
+    at_most: float = 1.05
+
+
+@dataclass(frozen=True)
 class Evidence:
     """What the stages found out about a wrong answer; diagnoses match on it."""
 
@@ -167,7 +184,9 @@ class Evidence:
     cases: tuple[str, ...] = ()  # names of the failing cases
     passed: tuple[str, ...] = ()  # names of the cases that were right
     patterns: frozenset[str] = frozenset()  # from grading/patterns.py, of the first failing case
-    error: str = ""  # type and text of an exception, or "rule:NAME" of a broken rule
+    # Type and text of an exception, "rule:NAME" of a broken rule, "check:NAME" of what the grader
+    # looked at, "fault:KIND" of what the simulator found; several are set apart by spaces.
+    error: str = ""
     tree: ast.Module | None = None  # the learner's source
 
 
@@ -179,6 +198,7 @@ ABOUT_VALUES = (
     "check:invariant",
     "check:stale",
     "check:input_modified",
+    "fault:",
 )
 
 
@@ -260,6 +280,7 @@ class Exercise:
     allowed_ops: aten operators that the answer may run besides allocating and viewing ("aten::add").
     hints: a question, a direction, the key line.
     section: the lesson's heading that teaches this.
+    speed: what is timed on a GPU.  floors: what is counted where there is none.
     compile_cases: names of the cases that the compile and codegen stages look at; without any,
         the first one. Choose those where the technique shows (aligned rows for 128-bit loads).
     """
@@ -286,6 +307,7 @@ class Exercise:
     allowed_ops: tuple[str, ...] = ()
     rules: tuple[Rule | GraphRule, ...] = ()
     speed: tuple[SpeedTarget, ...] = ()
+    floors: tuple[Floor, ...] = ()
     max_registers: int = 255
     compile_cases: tuple[str, ...] = ()
 

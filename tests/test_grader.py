@@ -63,11 +63,23 @@ def test_an_untouched_skeleton_is_not_attempted(grader, exercise):
     assert [stage["verdict"] for stage in report.to_json()["stages"]] == ["skip"]
 
 
-def test_without_a_gpu_cute_dsl_compiles_and_its_run_says_what_it_needs(grader):
-    report = graded(grader, "ch90.cute_copy")
-    assert stage(report, "run").verdict is Verdict.SKIP
-    assert stage(report, "run").reason == "needs a GPU, or the simulator"
-    assert (report.points, report.open_points) == (3, 7)
+@pytest.mark.parametrize("name", ["ch90.cute_copy", "ch90.triton_scale"])
+def test_without_a_gpu_kernels_run_on_the_simulator(grader, name):
+    report = graded(grader, name)
+    run = stage(report, "run")
+    assert (run.verdict, run.reason) == (Verdict.PASS, "right on 3 cases")
+    assert run.measures["where"] == "simulator"
+    assert (report.points, report.open_points) == (10, 0)
+
+
+def test_a_missing_guard_is_a_fault_with_the_learners_line(grader):
+    report = graded(grader, "ch90.cute_copy", ("if i < cute.size(mX):", "if i >= 0:"))
+    finding = stage(report, "run").finding
+    assert finding.summary.startswith("line 7: mX[1025]: a 4-byte load begins")
+    assert finding.picture == "   7 |         mO[i] = mX[i]"
+    assert finding.case.startswith("tail_1")
+    assert finding.element.startswith("thread 1 (warp 0, lane 1) of block 8; ")
+    assert report.points == 0
 
 
 def test_a_store_past_the_end_is_found(grader):

@@ -161,7 +161,7 @@ def test_a_replaced_clock_fails(device: FakeDevice) -> None:
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_without_a_gpu_the_stage_is_skipped() -> None:
     stage = speed.stage_for(exercise(CASES[0]), lambda x: x, {"root": ".", "seed": 1}, "cuda")
-    assert (stage.verdict, stage.reason) == (Verdict.SKIP, "needs a GPU, or the simulator")
+    assert (stage.verdict, stage.reason) == (Verdict.SKIP, "needs a GPU")
 
 
 def test_the_interval_covers_the_ratio_and_narrows_with_rounds() -> None:

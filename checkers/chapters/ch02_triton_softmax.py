@@ -22,10 +22,17 @@ from checkers.exercise import (
 
 
 def case(
-    name: str, M: int, N: int, dtype: str, why: str, needs_gpu: bool = False, **more: object
+    name: str,
+    M: int,
+    N: int,
+    dtype: str,
+    why: str,
+    needs_gpu: bool = False,
+    sparse: bool = False,
+    **more: object,
 ) -> Case:
     """A case of M rows of N elements."""
-    return Case(name, {"M": M, "N": N, "dtype": dtype, **more}, why, needs_gpu)
+    return Case(name, {"M": M, "N": N, "dtype": dtype, **more}, why, needs_gpu, sparse)
 
 
 VECTORS = (
@@ -76,7 +83,8 @@ ROW_CASES = (
         1000,
         "bfloat16",
         "the last row begins past 2^31 elements",
-        True,
+        needs_gpu=True,
+        sparse=True,
         row_stride=2**30 + 64,
     ),
 )
@@ -102,6 +110,7 @@ ROW_SOFTMAX = Exercise(
     compile_cases=("wide",),
     rules=(*VECTORS, FAST_EXP),
     speed=(given.timed(1024), given.timed(4096), given.timed(16384)),
+    floors=(given.counted(8, 1024), given.counted(2, 16384)),
     hints=(
         "Which row does program 7 compute, and at which address does that row begin when rows lie "
         "x_stride elements apart?",
@@ -143,6 +152,7 @@ SHORT_ROWS = Exercise(
         ),
     ),
     speed=(given.timed(256), given.timed(512), given.timed(1024)),
+    floors=(given.counted(64, 256), given.counted(16, 1024)),
     hints=(
         "Program 3 takes 8 rows. Which are they, written with tl.arange as a column of numbers?",
         "rows has the shape (ROWS, 1) and cols (1, BLOCK): every expression of both is a block of "
@@ -179,6 +189,7 @@ LONG_ROWS = Exercise(
     compile_cases=("two_blocks", "one_long_row"),
     rules=(*VECTORS, FAST_EXP),
     speed=(given.timed(32768), given.timed(131072), given.timed(262144)),
+    floors=(given.counted(1, 65536, reads=2),),
     hints=(
         "After the first block d is a sum of exp(x - m). Now a block comes with a larger maximum. "
         "By which factor is every term of d too large?",
@@ -245,6 +256,7 @@ AUTOTUNE = Exercise(
     compile_cases=("short", "long"),
     rules=(*VECTORS, FAST_EXP),
     speed=tuple(given.timed(N) for N in (256, 1024, 4096, 16384, 65536, 131072, 262144)),
+    floors=(given.counted(64, 256), given.counted(2, 16384, reads=2)),
     hints=(
         "The tuner has timed N = 300. You call with N = 1000, then with twice as many rows. Which "
         "of these should make it time again?",

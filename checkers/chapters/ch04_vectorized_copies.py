@@ -12,6 +12,7 @@ from checkers.exercise import (
     Bench,
     Case,
     Exercise,
+    Floor,
     Implementation,
     Rule,
     Rung,
@@ -102,6 +103,11 @@ def silu_mul(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return x.sigmoid().mul_(x).mul_(y)
 
 
+def counted(tensors: int, case: Case) -> Floor:
+    """The least that a kernel moves of ``tensors`` tensors of the case's size."""
+    return Floor(case, bytes_of(tensors))
+
+
 def bytes_of(tensors: int) -> Callable[[tuple], int]:
     """Bytes moved when ``tensors`` tensors of the first argument's size are read or written."""
     return lambda arguments: tensors * arguments[0].numel() * arguments[0].itemsize
@@ -175,7 +181,13 @@ SCALAR = Exercise(
         case("matrix", "any shape, 2145 elements", (33, 65), "float16"),
         case("special_values", "NaN, infinities and -0 are copied bit by bit", (300,), "float32"),
         case("empty", "no element, no launch", (0,), "float32"),
-        case("many_blocks", "more blocks than fit on the GPU", (2**24 + 3,), "bfloat16"),
+        case(
+            "many_blocks",
+            "more blocks than fit on the GPU",
+            (2**24 + 3,),
+            "bfloat16",
+            needs_gpu=True,
+        ),
     ),
     inputs=flat_input,
     oracle=copy_of,
@@ -224,7 +236,13 @@ VECTOR = Exercise(
             "float32",
         ),
         case("empty", "no element, no launch", (0,), "float32"),
-        case("many_tiles", "more blocks than fit on the GPU", (4096 * 1024,), "float32"),
+        case(
+            "many_tiles",
+            "more blocks than fit on the GPU",
+            (4096 * 1024,),
+            "float32",
+            needs_gpu=True,
+        ),
         case(
             "huge_index",
             "past 2**32 elements: 32-bit products wrap",
@@ -250,6 +268,7 @@ VECTOR = Exercise(
         SpeedTarget(case("large", "", (2**28,), "bfloat16", needs_gpu=True), bytes_of(2)),
         SpeedTarget(case("large_float32", "", (2**27,), "float32", needs_gpu=True), bytes_of(2)),
     ),
+    floors=(counted(2, case("whole_tiles", "", (16 * TILE["bfloat16"],), "bfloat16")),),
     hints=(
         "32 threads of a warp load at once. Which 512 bytes should they touch together, and where "
         "does the same thread's second vector lie?",
@@ -297,7 +316,14 @@ RAGGED = Exercise(
             pitch=264,
             first=1,
         ),
-        matrix("tall", "more than 65535 tiles of rows", 65536 * 8 + 9, 2, "bfloat16"),
+        matrix(
+            "tall",
+            "more than 65535 tiles of rows",
+            65536 * 8 + 9,
+            2,
+            "bfloat16",
+            needs_gpu=True,
+        ),
         matrix(
             "huge_index",
             "past 2**31 elements: 32-bit offsets wrap",
@@ -319,6 +345,7 @@ RAGGED = Exercise(
             lambda arguments: 2 * arguments[0].numel() * arguments[0].itemsize,
         ),
     ),
+    floors=(counted(2, matrix("whole_tiles", "", 32, 512, "bfloat16")),),
     hints=(
         "A tile hangs over the edge. How can a thread tell from its coordinates that a vector does "
         "not exist? And what must a vector's width divide, so that it exists as a whole or not at "
@@ -357,7 +384,13 @@ FUSED = Exercise(
         ),
         case("large_half", "x to +-30 in float16", (64, 128), "float16", scale=8.0),
         case("empty", "no element, no launch", (0,), "float32"),
-        case("many_blocks", "more blocks than fit on the GPU", (4096, 2056), "bfloat16"),
+        case(
+            "many_blocks",
+            "more blocks than fit on the GPU",
+            (4096, 2056),
+            "bfloat16",
+            needs_gpu=True,
+        ),
         case(
             "huge_index",
             "past 2**31 elements: 32-bit indices wrap",
@@ -387,6 +420,7 @@ FUSED = Exercise(
         SpeedTarget(case("large", "", (2**28,), "bfloat16", needs_gpu=True), bytes_of(3)),
         SpeedTarget(case("large_float32", "", (2**27,), "float32", needs_gpu=True), bytes_of(3)),
     ),
+    floors=(counted(3, case("whole_blocks", "", (16, 2048), "bfloat16")),),
     hints=(
         "Which values are still in 16 bits when you multiply them? And what does exp(-x) do when x "
         "is -1000?",

@@ -1,7 +1,8 @@
 """One case of the run stage: builds the arguments, calls the answer as often as needed, compares.
 
-On a CUDA GPU the answer runs there; without one, Triton kernels run in Triton's interpreter on CPU
-tensors that claim to be CUDA ones, and plain Python and torch.compile on CPU tensors.
+On a CUDA GPU the answer runs there. Without one, Triton and CuTe DSL kernels run on the simulator, and
+Triton's in its interpreter as well, on CPU tensors that claim to be CUDA ones; plain Python and
+torch.compile run on CPU tensors.
 """
 
 from __future__ import annotations
@@ -9,17 +10,19 @@ from __future__ import annotations
 import contextlib
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
 from checkers.exercise import Case, Exercise, Finding, Rung
+from checkers.grading import simulated
 from checkers.grading.memory import Guarded, Watch, guarded_copy, interpreter_apart
 from checkers.grading.verify import Wrong, check_same, check_values, same_bits, tensors_of
 from checkers.simulator.launch.device import PretendCuda, pretended, real
 
 GPU_RUNS = 3  # a race shows by an answer that changes
+LARGE = 1 << 30  # bytes of an answer
 
 
 class AnswerRaised(Exception):
@@ -28,9 +31,14 @@ class AnswerRaised(Exception):
 
 @dataclass(frozen=True)
 class Place:
-    """Where the answer runs: "cuda", "interpreter" (pretended CUDA) or "cpu"."""
+    """Where the answer runs.
+
+    kind: "cuda", "simulator" or "interpreter" (both with pretended CUDA tensors), or "cpu".
+    results: of the simulator, one for each launch since the place was last entered.
+    """
 
     kind: str
+    results: list[Any] = field(default_factory=list, compare=False)
 
     @property
     def device(self) -> str:
@@ -43,20 +51,33 @@ class Place:
             if self.kind == "interpreter":
                 stack.enter_context(interpreter_apart(watch, real))
                 stack.enter_context(PretendCuda())
+            if self.kind == "simulator":
+                from checkers.simulator.launch import simulating
+
+                self.results.clear()
+                stack.enter_context(simulating(simulated.GPU, on_result=self.results.append))
             stack.enter_context(watch)
             yield
 
     def give(self, tensor: torch.Tensor) -> torch.Tensor:
         """The tensor as the answer sees it."""
-        return pretended(tensor) if self.kind == "interpreter" else tensor
+        return pretended(tensor) if self.kind in ("interpreter", "simulator") else tensor
+
+    def takes(self, case: Case) -> bool:
+        """Whether a case can run here."""
+        if not case.needs_gpu or self.kind == "cuda":
+            return True
+        return case.sparse and self.kind == "simulator"
 
 
 def place_for(exercise: Exercise, device: str) -> Place:
-    """Where this exercise's answer runs when ``device`` ("cuda" or "cpu") is asked for."""
+    """Where this exercise's answer runs for a job's device: "cuda", "simulator" or "cpu"."""
     if exercise.rung is Rung.PYTHON:
         return Place("cpu")
     if device == "cuda":
         return Place("cuda")
+    if device == "simulator" and exercise.rung in (Rung.TRITON, Rung.CUTE):
+        return Place("simulator")
     return Place("interpreter" if exercise.rung is Rung.TRITON else "cpu")
 
 
@@ -88,8 +109,12 @@ class CaseRunner:
         """The largest error over its bound. Raises Wrong or AnswerRaised."""
         if self.exercise.rung is Rung.PYTHON:
             return self.check_once(function, 0)[0]
+        if self.place.kind == "simulator":
+            # The interpreter has already looked for what Triton answers keep between calls.
+            reuse = self.exercise.rung is Rung.CUTE and not self.case.needs_gpu
+            return self.check_once(function, 0, reuse)[0]
         worst, first = self.check_once(function, 0)
-        if self.case.needs_gpu:
+        if sum(answer.nbytes for answer in first) > LARGE:
             return worst  # too large to keep several answers of
         if self.place.device == "cuda":
             for _ in range(GPU_RUNS - 1):
@@ -153,7 +178,9 @@ class CaseRunner:
         entered = self.place.entered(watch) if watched else contextlib.nullcontext()
         if self.place.device != "cuda":
             with answering(), entered:
-                return exercise.call(function, arguments), watch
+                result = exercise.call(function, arguments)
+            simulated.check(self.place.results)
+            return result, watch
         stream = torch.cuda.Stream()
         torch.cuda.synchronize()
         with answering(), torch.cuda.stream(stream):

@@ -22,6 +22,8 @@ from checkers.grading.worker import Ending, Worker
 
 OnStage = Callable[[Stage], None]
 DEVICES = ("auto", "cuda", "simulator")
+# What a simulated run imports beside the DSL's own modules.
+SIMULATOR = ("checkers.simulator", "checkers.grading.run")
 
 
 class DeviceError(Exception):
@@ -177,38 +179,52 @@ class Grader:
         return compiled, stages.with_output(found.get("codegen", nothing), ending.printed)
 
     def _run(self, exercise: Exercise, job: Mapping[str, Any], place: str) -> tuple[Stage, Stage]:
-        untimed = stages.skipped("speed", "an answer is timed once it is right")
-        if place != "cuda" and exercise.rung is Rung.CUTE:
-            return stages.skipped("run", stages.NEEDS_DEVICE), stages.skipped(
-                "speed", stages.NEEDS_DEVICE
-            )
-        worker = self._on_cuda if place == "cuda" else self._on_cpu
+        """run and speed. Without a GPU a Triton answer runs in its interpreter first: it finds most
+        mistakes, and faster."""
+        if place == "cuda":
+            return self._run_on(self._on_cuda, exercise, job, place)
+        simulated = {**job, "device": "simulator"}
+        if exercise.rung is Rung.CUTE:
+            return self._run_on(self._compiling, exercise, simulated, place)
+        run, speed = self._run_on(self._on_cpu, exercise, job, place)
+        if exercise.rung is not Rung.TRITON or run.verdict is not Verdict.PASS:
+            return run, speed
+        on_simulator, speed = self._run_on(self._compiling, exercise, simulated, place)
+        seconds = run.seconds + on_simulator.seconds
+        return replace(on_simulator, seconds=seconds), speed
+
+    def _run_on(
+        self, worker: Worker, exercise: Exercise, job: Mapping[str, Any], place: str
+    ) -> tuple[Stage, Stage]:
         limit = self.limits.of("run", exercise, place)
         ending = worker.run("checkers.grading.run.main", dict(job), limit, preload(exercise, job))
         found = reported(ending)
+        untimed = stages.skipped("speed", "an answer is timed once it is right")
         if "run" not in found:
             stage = broken("run", exercise, ending, limit, job)
             return stages.with_output(stage, ending.printed), untimed
         run = stages.with_output(found["run"], ending.printed)
         if run.verdict is not Verdict.PASS:
             return run, untimed
-        if place != "cuda":
-            return run, stages.skipped("speed", stages.NEEDS_DEVICE)
-        if "speed" not in found and exercise.speed:
+        measured = exercise.speed if job["device"] == "cuda" else exercise.floors
+        if job["device"] == "cpu" or not measured:
+            return run, stages.skipped("speed", stages.NEEDS_GPU)
+        if "speed" not in found:
             return run, broken("speed", exercise, ending, limit, job)
-        return run, found.get("speed", untimed)
+        return run, stages.with_output(found["speed"], ending.printed)
 
 
 def preload(exercise: Exercise, job: Mapping[str, Any]) -> tuple[str, ...]:
     """Libraries that a job needs imported before its child is forked."""
     # With a GPU in sight Inductor's import starts CUDA, which does not survive a fork.
-    cpu = job["device"] == "cpu"
+    cpu = job["device"] != "cuda"
+    simulator = ("torch._dynamo", *SIMULATOR) if job["device"] == "simulator" else ()
     wanted = {
         Rung.TORCH: ("checkers.grading.inductor_ready",) if cpu else (),
         Rung.TRITON: ("triton", "torch._dynamo") if cpu else ("triton",),
         Rung.CUTE: ("cutlass", "cutlass.cute"),
         Rung.PYTHON: (),
-    }[exercise.rung]
+    }[exercise.rung] + simulator
     uses_cute = "import cutlass" in job["setup"] + job["source"]
     return ("cutlass", "cutlass.cute") if uses_cute and not wanted else wanted
 

@@ -15,10 +15,13 @@ from checkers.course import Course
 from checkers.exercise import Case, Evidence, Exercise, Finding, Stage, Verdict
 from checkers.grading import answer_module, errors
 from checkers.grading.cases import AnswerRaised, CaseRunner, Place, place_for
+from checkers.grading.counted import stage_for as counted_stage
 from checkers.grading.diagnose import diagnose
 from checkers.grading.memory import Watch
-from checkers.grading.stages import failed, stage_to_json
+from checkers.grading.simulated import Faulty, is_simulators_own
+from checkers.grading.stages import failed, skipped, stage_to_json
 from checkers.grading.verify import Wrong
+from checkers.simulator.modifiers import Unsupported
 
 Emit = Callable[..., None]
 
@@ -28,6 +31,7 @@ def main(job: Mapping[str, Any], emit: Emit) -> None:
     exercise = Course(Path(job["root"])).exercise(job["exercise"])
     place = place_for(exercise, job["device"])
     timed = exercise.speed and place.device == "cuda"
+    counted = exercise.floors and place.kind == "simulator"
     if timed:
         # Before the answer: the clock's functions are remembered as they are now.
         from checkers.grading import speed
@@ -37,6 +41,9 @@ def main(job: Mapping[str, Any], emit: Emit) -> None:
     if function is not None and timed:
         emit("case", name="speed")
         emit("stage", stage=stage_to_json(speed.stage_for(exercise, function, job, place.device)))
+    if function is not None and counted:
+        emit("case", name="speed")
+        emit("stage", stage=stage_to_json(counted_stage(exercise, function, job, place)))
 
 
 @dataclass(frozen=True)
@@ -54,6 +61,11 @@ class Source:
         path, first_line = answer_module.file_of(self.job), answer_module.setup_lines(self.job) + 1
         finding = errors.explain(error, self.text, str(path), first_line)
         return Wrong(finding, errors.error_text(error))
+
+    def explain_faults(self, faulty: Faulty) -> Wrong:
+        """What the simulator found, with the learner's line."""
+        path, first_line = answer_module.file_of(self.job), answer_module.setup_lines(self.job) + 1
+        return faulty.explained(self.text, str(path), first_line)
 
 
 @dataclass
@@ -76,13 +88,16 @@ def run_stage(
     except Wrong as wrong:
         evidence = Evidence("run", error=wrong.error, tree=ast.parse(source.text))
         return failed("run", diagnose(exercise, evidence, wrong.finding)), None
-    results = run_cases(exercise, place, source, function, emit)
+    try:
+        results = run_cases(exercise, place, source, function, emit)
+    except Unsupported as unknown:
+        return skipped("run", f"needs a GPU: {unknown}"), None
     if results.wrong:
         return wrong_stage(exercise, place, source, results), None
     reason = f"right on {len(results.passed)} cases"
     if results.too_large:
         reason += f"; not enough free GPU memory for {', '.join(results.too_large)}"
-    waiting = [case.name for case in exercise.cases if case.needs_gpu and place.device != "cuda"]
+    waiting = [case.name for case in exercise.cases if not place.takes(case)]
     if waiting:
         reason += f"; not tried without a GPU: {', '.join(waiting)}"
     measures = {
@@ -114,13 +129,15 @@ def run_cases(
     """Runs every case that can run here, the large ones only while all is right."""
     results = Results()
     for case in exercise.cases:
-        if case.needs_gpu and (place.device != "cuda" or results.wrong):
+        if not place.takes(case) or (case.needs_gpu and results.wrong):
             continue
         emit("case", name=case.name)
         try:
             error = CaseRunner(exercise, place, case, source.job["seed"]).check(function)
             results.worst = max(results.worst, error)
             results.passed.append(case.name)
+        except Faulty as faulty:
+            results.wrong.append((case, source.explain_faults(faulty)))
         except Wrong as wrong:
             results.wrong.append((case, wrong))
         except (AnswerRaised, torch.OutOfMemoryError) as raised:
@@ -129,8 +146,10 @@ def run_cases(
             if isinstance(error, torch.OutOfMemoryError) and case.needs_gpu:
                 results.too_large.append(case.name)
                 continue
-            if error is raised:
+            if error is raised or is_simulators_own(error):
                 raise  # the grader's own
+            if isinstance(error, Unsupported):
+                raise error from None
             results.wrong.append((case, source.explain(error)))
             if place.device == "cuda":
                 break  # the context may be lost: what follows would tell of that only

@@ -21,7 +21,7 @@ from checkers.exercise import Case, Exercise, Finding, Rung, SpeedTarget, Stage,
 from checkers.grading import timing
 from checkers.grading.cuda_device import CudaDevice, Device
 from checkers.grading.rulers import RULERS, memory_limit_gbps
-from checkers.grading.stages import NEEDS_DEVICE
+from checkers.grading.stages import NEEDS_GPU
 from checkers.grading.verify import Wrong, check_values
 from checkers.thresholds import FILE, Found, Thresholds
 
@@ -306,7 +306,7 @@ def stage_for(
 ) -> Stage:
     """The stage for a worker's job ("root", "seed"); skipped unless ``device`` is "cuda"."""
     if device != "cuda" or not torch.cuda.is_available():
-        return Stage("speed", Verdict.SKIP, NEEDS_DEVICE)
+        return Stage("speed", Verdict.SKIP, NEEDS_GPU)
     own = Path(job["root"]) / "checkers" / "thresholds.toml"
     thresholds = Thresholds.read(own if own.exists() else FILE)
     arch = machine.arch_of(torch.cuda.get_device_capability())

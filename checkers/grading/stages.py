@@ -8,7 +8,7 @@ from typing import Any
 
 from checkers.exercise import Exercise, Finding, Report, Stage, Verdict
 
-NEEDS_DEVICE = "needs a GPU, or the simulator"
+NEEDS_GPU = "needs a GPU"
 # Shares of an exercise's points. A stage that does not apply gives its share to the others.
 WEIGHTS = {"source": 0, "compile": 10, "run": 50, "codegen": 15, "speed": 25}
 
@@ -45,7 +45,7 @@ def applicable(exercise: Exercise) -> tuple[str, ...]:
     stages = exercise.rung.stages
     if not exercise.rules:
         stages = tuple(name for name in stages if name != "codegen")
-    if not exercise.speed:
+    if not (exercise.speed or exercise.floors):
         stages = tuple(name for name in stages if name != "speed")
     return stages
 

@@ -88,7 +88,6 @@ def row_softmax(x):
         "row_in_32_bits",
         given.OVERFLOW,
         ("tl.program_id(0).to(tl.int64)", "tl.program_id(0)"),
-        needs_gpu=True,
     ),
     no_kernel("row_softmax", "torch.zeros_like(x)", "zeros_without_a_kernel"),
     no_kernel("row_softmax", "x", "the_input_without_a_kernel"),
@@ -175,7 +174,6 @@ SHORT_ROWS = (
         "rows_in_32_bits",
         given.OVERFLOW,
         ("tl.program_id(0).to(tl.int64)", "tl.program_id(0)"),
-        needs_gpu=True,
     ),
     no_kernel("short_rows_softmax", "torch.zeros_like(x)", "zeros_without_a_kernel"),
     library("short_rows_softmax"),
@@ -293,7 +291,6 @@ LONG_ROWS = (
         "row_in_32_bits",
         given.OVERFLOW,
         ("tl.program_id(0).to(tl.int64)", "tl.program_id(0)"),
-        needs_gpu=True,
     ),
     library("long_rows_softmax"),
 )

@@ -6,7 +6,7 @@ import ast
 
 import torch
 
-from checkers.exercise import Case, Diagnosis, SpeedTarget
+from checkers.exercise import Case, Diagnosis, Floor, SpeedTarget
 from checkers.grading import syntax
 
 # Values are drawn this many at a time and repeated: a gigabyte of new random numbers takes seconds.
@@ -92,6 +92,13 @@ def timed(N: int, elements: int = 2**29) -> SpeedTarget:
     """Rows of N bfloat16 elements, 1 GiB read and 1 GiB written."""
     case = Case(f"N={N}", {"M": elements // N, "N": N, "dtype": "bfloat16"})
     return SpeedTarget(case, lambda arguments: 2 * arguments[0].nbytes)
+
+
+def counted(M: int, N: int, reads: int = 1) -> Floor:
+    """M rows of N bfloat16 elements, each read ``reads`` times (the second time from L2) and
+    written once."""
+    case = Case(f"N={N}", {"M": M, "N": N, "dtype": "bfloat16"})
+    return Floor(case, lambda arguments: (reads + 1) * arguments[0].nbytes)
 
 
 FORBIDDEN = (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from checkers.exercise import Diagnosis
 from checkers.grading import syntax
 
@@ -52,6 +54,12 @@ OUT_OF_BOUNDS = Diagnosis(
     "from coordinates in the whole matrix: the identity tensor is cut as X is cut.",
     "Predicates",
     error="check:out_of_bounds",
+)
+
+VECTORS_OVERLAP = Diagnosis(
+    "Parts of every tile were never written: the layout sends several vectors to the same "
+    "place. Vector v of a thread lies v * THREADS vectors further.",
+    "Which thread takes which 16 bytes",
 )
 
 SCALAR: tuple[Diagnosis, ...] = (
@@ -155,12 +163,8 @@ VECTOR: tuple[Diagnosis, ...] = (
         "Which thread takes which 16 bytes",
         patterns=frozenset({"unwritten", "last_rows"}),
     ),
-    Diagnosis(
-        "Parts of every tile were never written: the layout sends several vectors to the same "
-        "place. Vector v of a thread lies v * THREADS vectors further.",
-        "Which thread takes which 16 bytes",
-        patterns=frozenset({"unwritten"}),
-    ),
+    replace(VECTORS_OVERLAP, error="check:race"),
+    replace(VECTORS_OVERLAP, patterns=frozenset({"unwritten"})),
 )
 
 RAGGED: tuple[Diagnosis, ...] = (

@@ -69,21 +69,18 @@ SCALAR: tuple[Mistake, ...] = (
         "run",
         "the grid has a block too few",
         replace=(("cute.ceil_div(mX.shape[0], THREADS)", "mX.shape[0] // THREADS"),),
-        needs_gpu=True,
     ),
     Mistake(
         "thread_only",
         "run",
         "every block copied the same elements",
         replace=(("i = bidx * THREADS + tidx", "i = tidx"),),
-        needs_gpu=True,
     ),
     Mistake(
         "static_size",
         "run",
         "compiled for one fixed size",
         replace=(("(cute.sym_int(),)", "(1024,)"),),
-        needs_gpu=True,
     ),
 )
 
@@ -169,14 +166,12 @@ VECTOR: tuple[Mistake, ...] = (
         "run",
         "several vectors to the same place",
         replace=(("(1, THREADS * vector)", "(1, vector)"),),
-        needs_gpu=True,
     ),
     Mistake(
         "block_too_few",
         "run",
         "the grid has a block too few",
         replace=(("grid=(mX.shape[0], 1, 1)", "grid=(mX.shape[0] - 1, 1, 1)"),),
-        needs_gpu=True,
     ),
 )
 
@@ -241,7 +236,6 @@ RAGGED: tuple[Mistake, ...] = (
                 "tXcX[0, row, column][0] < mX.shape[0]",
             ),
         ),
-        needs_gpu=True,
     ),
     Mistake(
         "store_unguarded",
@@ -253,14 +247,12 @@ RAGGED: tuple[Mistake, ...] = (
                 "cute.copy(tiled_copy, tXrX, tXgO)",
             ),
         ),
-        needs_gpu=True,
     ),
     Mistake(
         "width_from_the_dtype",
         "run",
         "A vector was promised wider than the view allows",
         answer="def widest_vector(x):\n    return 16 // x.itemsize\n",
-        needs_gpu=True,
     ),
     Mistake(
         "width_from_the_columns",
@@ -270,7 +262,6 @@ RAGGED: tuple[Mistake, ...] = (
             "def widest_vector(x):\n"
             "    return math.gcd(16, x.shape[1] * x.itemsize) // x.itemsize\n"
         ),
-        needs_gpu=True,
     ),
     Mistake(
         "coordinates_in_the_tile",
@@ -282,7 +273,6 @@ RAGGED: tuple[Mistake, ...] = (
                 "cute.make_identity_tensor(tiler)",
             ),
         ),
-        needs_gpu=True,
     ),
 )
 
@@ -343,27 +333,23 @@ FUSED: tuple[Mistake, ...] = (
                 "cute.math.exp(x) / (1.0 + cute.math.exp(x))",
             ),
         ),
-        needs_gpu=True,
     ),
     Mistake(
         "gate_swapped",
         "run",
         "check the formula",
         replace=(("x, y = (part.load()", "y, x = (part.load()"),),
-        needs_gpu=True,
     ),
     Mistake(
         "sign_lost",
         "run",
         "check the formula",
         replace=(("cute.math.exp(-x,", "cute.math.exp(x,"),),
-        needs_gpu=True,
     ),
     Mistake(
         "y_forgotten",
         "run",
         "check the formula",
         replace=(("x * sigmoid * y", "x * sigmoid"),),
-        needs_gpu=True,
     ),
 )
