@@ -16,6 +16,7 @@ import numpy as np
 
 from checkers.simulator.engine import Operation
 from checkers.simulator.faults import Access, Kind
+from checkers.simulator.mbarrier_lookup import Mbarriers
 from checkers.simulator.mbarriers import Mbarrier
 
 if TYPE_CHECKING:
@@ -53,11 +54,7 @@ class BulkCopy(Operation):
         self.barriers = list(barriers)
         self.blocks = list(blocks)  # whose shared memory it touches
         self.data: np.ndarray | None = None
-
-    @property
-    def is_read(self) -> bool:
-        """Its source has been read."""
-        return self.data is not None
+        self.waited = False  # its thread has waited for it, or for the reading of its source
 
     def read(self) -> np.ndarray:
         """Reads the source; it may be overwritten then."""
@@ -123,6 +120,7 @@ class BulkCopies:
                 continue
             for copies, _ in done:
                 for copy in copies:
+                    copy.waited = True
                     if reading:
                         copy.read()
                     else:
@@ -163,20 +161,29 @@ class BulkCopies:
         groups.stale = True
 
     def _at_exit(self, block: int) -> None:
-        """The shared memory of ``block`` is gone: no copy may still need it."""
-        for operation in self.wave.engine.pending():
-            if not isinstance(operation, BulkCopy) or block not in operation.blocks:
+        """The shared memory of ``block`` is gone: somebody must have waited for each copy that
+        reads or writes it, whether it is done by now or not."""
+        wave = self.wave
+        for thread, groups in self.groups.items():
+            if int(wave.block_of(np.int64(thread))) != block:
                 continue
-            if operation.is_read and not operation.barriers:
-                continue  # only its writes to global memory are under way
-            groups = self.groups.get(operation.thread)
-            why = "nobody waited for it"
-            if groups is not None and operation in groups.open:
-                why = "it was never committed to a group, so nobody can have waited for it"
-            self.wave.faults.report(
-                Kind.EXIT_IN_FLIGHT,
-                f"the block ends with a {operation.what} in flight: {why}",
-                thread=operation.thread,
-                site=operation.site,
-            )
-            self.wave.engine.complete(operation)
+            committed = [copy for copies, _ in groups.committed for copy in copies]
+            for copy in groups.open + committed:
+                if not copy.waited:
+                    why = "it was never committed to a group, so no wait covers it"
+                    self._unfinished(copy, "nobody waited for it" if copy in committed else why)
+        for barrier in wave.state(Mbarriers).of_block(block):
+            copy = barrier.last_copy
+            if copy is not None and int(barrier.seen.max()) < barrier.last_copy_phase:
+                self._unfinished(copy, f"nobody waited for {barrier.name}")
+        for operation in wave.engine.pending():
+            if isinstance(operation, BulkCopy) and block in operation.blocks:
+                wave.engine.complete(operation)
+
+    def _unfinished(self, copy: BulkCopy, why: str) -> None:
+        self.wave.faults.report(
+            Kind.EXIT_IN_FLIGHT,
+            f"the block ends with a {copy.what} in flight: {why}",
+            thread=copy.thread,
+            site=copy.site,
+        )

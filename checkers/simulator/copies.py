@@ -119,6 +119,8 @@ class Copies:
         self.open = np.zeros(threads, np.int64)
         self.stale = np.zeros(threads, bool)  # had open copies at its last wait
         self.time_of_group = np.zeros((REMEMBERED, threads), np.uint32)
+        self.tracked = np.zeros(threads, np.int64)  # times up to which an mbarrier tracks them
+        self.sites = np.full(threads, None, object)  # the last cp.async of a thread
         self.pending: dict[CopyOperation, None] = {}
         self._waiting = np.zeros(threads, bool)
         wave.exit_checks.append(self._at_exit)
@@ -135,6 +137,7 @@ class Copies:
             cluster, group.site, self, threads, self.commits[threads], times, reads, writes
         )
         self.open[threads] += 1
+        self.sites[threads] = group.site
         self.pending[operation] = None
         self.wave.engine.issue(operation)
         return operation
@@ -180,6 +183,11 @@ class Copies:
         else:
             operation.land(chosen)
 
+    def track(self, threads: np.ndarray) -> None:
+        """An mbarrier tracks all copies of these threads so far: no commit is missing."""
+        self.open[threads] = 0
+        self.tracked[threads] = self.wave.clocks.agents("cp.async", threads).last()
+
     def land_all_of(self, threads: np.ndarray) -> None:
         """All copies that these threads have started, in whatever group."""
         self._land_before(threads, np.full(len(threads), 1 << 40))
@@ -209,22 +217,25 @@ class Copies:
         )
 
     def _at_exit(self, block: int) -> None:
-        if not self.pending:
-            return
-        told = False
+        """Copies that nobody has waited for, done by now or not; those pending are done."""
+        each = self.wave.warps_per_block * 32
+        threads = np.arange(block * each, (block + 1) * each)
+        agents = self.wave.clocks.agents("cp.async", threads)
+        last = np.asarray(agents.last())
+        waited = self.wave.clocks.sees(threads, agents.who, last) | (self.tracked[threads] >= last)
         for operation in list(self.pending):
             chosen = operation.left & (self.wave.block_of(operation.threads) == block)
-            if not chosen.any():
-                continue
-            if not told:
-                thread = int(operation.threads[chosen][0])
-                committed = operation.groups[chosen][0] < self.commits[thread]
-                why = "nobody waited for it" if committed else "it was never committed"
-                self.wave.faults.report(
-                    Kind.EXIT_IN_FLIGHT,
-                    f"the block ends with a cp.async in flight: {why}",
-                    thread=thread,
-                    site=operation.site,
-                )
-                told = True
+            # What an mbarrier tracks is waited for by others, if at all: then it is done.
+            lost = np.isin(threads, operation.threads[chosen])
+            waited &= ~lost
             self._land(operation, chosen)
+        if waited.all():
+            return
+        thread = int(threads[~waited][0])
+        why = "it was never committed" if self.open[thread] else "nobody waited for it"
+        self.wave.faults.report(
+            Kind.EXIT_IN_FLIGHT,
+            f"the block ends with a cp.async in flight: {why}",
+            thread=thread,
+            site=self.sites[thread],
+        )

@@ -39,6 +39,10 @@ class Mbarriers:
     def find(self, block: int, offset: int) -> Mbarrier | None:
         return self.live.get((block, offset))
 
+    def of_block(self, block: int) -> list[Mbarrier]:
+        """Those that live in the shared memory of a block."""
+        return [barrier for (b, _), barrier in self.live.items() if b == block]
+
     def init(self, block: int, offset: int, count: int, thread: int, group: Group) -> None:
         """mbarrier.init by ``thread``, one of ``group``."""
         site = group.site

@@ -84,6 +84,8 @@ class Mbarrier:
         self.history: list[Arrival] = []
         self.last_history: list[Arrival] = []
         self.arrived_ever = False
+        self.last_copy: Any = None  # the last bulk copy that signals it, and in which phase
+        self.last_copy_phase = 0
         self.copies: dict[Any, int] = {}  # operations in flight: bytes that they will bring
         self.number = len(wave.memory.shared.barriers)  # tells objects at one place apart
         self.agent = wave.clocks.agent(
@@ -257,6 +259,7 @@ class Mbarrier:
     def starts(self, operation: Any, amount: int) -> int:
         """A copy that will complete ``amount`` bytes here; the time of its agent: phase + 1."""
         self.copies[operation] = amount
+        self.last_copy, self.last_copy_phase = operation, self.phase
         return self.phase + 1
 
     def lands(self, operation: Any, thread: int | None, site: Instruction) -> None:

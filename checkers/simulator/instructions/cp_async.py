@@ -182,7 +182,7 @@ def _mbarrier_arrive(instruction: Instruction, build: Builder, modifiers: Modifi
             threads = part.threads()
             if not noinc:
                 barrier.increment(len(threads), int(threads[0]), part.site)
-            copies.open[threads] = 0  # the barrier covers them; no commit is missing
+            copies.track(threads)
             wave.engine.issue(CopyArrival(barrier.block // wave.cluster_size, barrier, part))
 
     return step

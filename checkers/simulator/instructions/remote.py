@@ -33,6 +33,7 @@ class RemoteStore(Operation):
     ) -> None:
         super().__init__(barrier.block // group.wave.cluster_size, group.site)
         self.thread, self.end, self.data, self.barrier = thread, end, data, barrier
+        self.what = "asynchronous store"
 
     def complete(self) -> None:
         self.end.finish(self.data)
