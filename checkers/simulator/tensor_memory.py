@@ -12,13 +12,14 @@ pieces of 16 lanes of one column.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from checkers.simulator.faults import Access, Kind, Severity
-from checkers.simulator.group import LANES
+from checkers.simulator.group import LANES, Group
 
 if TYPE_CHECKING:
     from checkers.simulator.machine import Wave
@@ -37,6 +38,8 @@ class TensorOperation:
 
     what: "tcgen05.ld", ...  thread: that issued it, flat.  issued: the clocks' number then.  agent, time: what one
     must know to know that it is complete.  shape: of a multiplication, for the pipeline rule.
+    number: in the shadow.  consumed: of a load, the clocks' number when one of its registers was
+    used; 0 before.
     """
 
     what: str
@@ -46,6 +49,8 @@ class TensorOperation:
     agent: Any
     time: int
     shape: tuple[Any, ...] = ()
+    number: int = 0
+    consumed: int = 0
 
     @property
     def pipe(self) -> bool:
@@ -69,7 +74,7 @@ class TensorMemory:
     """The tensor memory of a wave's blocks: ``wave.state(TensorMemory)``.
 
     cells: (blocks, 128, 512) uint32.  owner: (blocks, 512) which allocation a column belongs to, 0 for
-    none.
+    none.  loaded: (slots, warps) the number of the tcgen05.ld whose result a register holds unused.
     """
 
     def __init__(self, wave: Wave) -> None:
@@ -80,6 +85,7 @@ class TensorMemory:
         self.readers = np.zeros((READERS, wave.blocks, ROWS // PIECE, COLUMNS), np.int32)
         self.operations: list[TensorOperation | None] = [None]
         self.fenced: dict[Any, np.ndarray] = {}
+        self.loaded = np.zeros((len(wave.kernel.slot_bits), wave.warps), np.int32)
         self._uses_fences = wave.kernel.uses("tcgen05.fence::after_thread_sync")
 
     def flat(self, block: int) -> np.ndarray:
@@ -126,9 +132,10 @@ class TensorMemory:
         self.writers[at] = self._number(operation)
 
     def _number(self, operation: TensorOperation) -> int:
-        if self.operations[-1] is not operation:
+        if not operation.number:
+            operation.number = len(self.operations)
             self.operations.append(operation)
-        return len(self.operations) - 1
+        return operation.number
 
     def _ordered(
         self, numbers: np.ndarray, operation: TensorOperation, is_used: str, was: str
@@ -143,12 +150,17 @@ class TensorMemory:
             if self._follows(before, operation, was):
                 self._check_fence(before, operation)
                 continue
+            tolerated = self._was_consumed(before, operation)
+            why = _too_early(before, operation, was)
+            if tolerated:
+                why += ": only the use of its registers says that it is complete"
             self.wave.faults.report(
                 Kind.TENSOR_MEMORY,
-                f"Tensor memory {is_used} by {operation.what} {_too_early(before, operation, was)}.",
+                f"Tensor memory {is_used} by {operation.what} {why}.",
                 thread=operation.thread,
                 site=operation.site,
                 other=before.access(),
+                severity=Severity.NOTE if tolerated else Severity.ERROR,
             )
 
     def _follows(self, before: TensorOperation, after: TensorOperation, was: str) -> bool:
@@ -171,6 +183,35 @@ class TensorMemory:
         who = clocks.who[before.thread : before.thread + 1]
         threads = np.array([after.thread])
         return bool(clocks.sees(threads, who, np.array([before.issued], np.uint32)).all())
+
+    def loaded_into(self, slots: tuple[int, ...], operations: list[TensorOperation]) -> None:
+        """``operations``, a tcgen05.ld of some warps, write these registers."""
+        warps = [operation.thread // LANES for operation in operations]
+        numbers = [operation.number for operation in operations]
+        self.loaded[np.ix_(slots, warps)] = numbers
+
+    def touch(self, group: Group, touches: Sequence[tuple[int, bool]]) -> None:
+        """An ordinary instruction uses registers: the loads that wrote them have come to an end."""
+        for slot, _ in touches:
+            numbers = self.loaded[slot, group.rows]
+            if numbers.any():
+                for number in np.unique(numbers).tolist():
+                    operation = self.operations[number]
+                    if operation is not None and not operation.consumed:
+                        operation.consumed = self.wave.clocks.now
+                self.loaded[slot, group.rows] = 0
+
+    def _was_consumed(self, before: TensorOperation, after: TensorOperation) -> bool:
+        """Whether ``before`` is a load whose registers were used already, as ``after`` knows: it
+        must then be over, though the manual wants tcgen05.wait::ld (9.7.16.6.4.5)."""
+        if not before.consumed:
+            return False
+        if before.thread // LANES == after.thread // LANES:
+            return True
+        clocks = self.wave.clocks
+        who = clocks.who[before.thread : before.thread + 1]
+        times = np.array([before.consumed], np.uint32)
+        return bool(clocks.sees(np.array([after.thread]), who, times).all())
 
     def knows(self, thread: int, operation: TensorOperation) -> bool:
         """Whether ``thread`` has waited, itself or through others, for the operation's end."""

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 class TensorPipe:
     """All of a wave: ``wave.state(TensorPipe)``.
 
-    issued: thread to the operations that it issued and that are not done.  fresh: threads that
-    issued something since their last commit.
+    issued: thread to the operations that it issued and that are not done.  issuers: threads that
+    ever issued one.
     """
 
     def __init__(self, wave: Wave) -> None:
         self.wave = wave
         self.issued: dict[int, list[Operation]] = {}
-        self.fresh: dict[int, Instruction] = {}
+        self.issuers: set[int] = set()
         wave.exit_checks.append(self._at_exit)
 
     def agent(self, thread: int) -> Any:
@@ -45,7 +45,7 @@ class TensorPipe:
 
     def issue(self, thread: int, site: Instruction, action: Callable[[], None]) -> None:
         """An operation of ``thread``: ``action`` does it."""
-        self.fresh[thread] = site
+        self.issuers.add(thread)
         self._issue(thread, site, action)
 
     def _issue(self, thread: int, site: Instruction, action: Callable[[], None]) -> None:
@@ -67,16 +67,15 @@ class TensorPipe:
         """tcgen05.commit by one thread. mask: the blocks of the cluster whose barrier at the same
         offset gets an arrival; None for ``barrier`` alone."""
         site = group.site
-        if thread not in self.fresh:
+        if thread not in self.issuers:
             self.wave.faults.report(
                 Kind.TENSOR_MEMORY,
-                "tcgen05.commit by a thread that has issued nothing since its last one: it tracks "
-                "only its own thread's tcgen05.mma, .cp and .shift, and arrives at once.",
+                "tcgen05.commit by a thread that has issued nothing: it tracks only its own thread's "
+                "tcgen05.mma, .cp and .shift, and arrives at once.",
                 thread=thread,
                 site=site,
                 severity=Severity.NOTE,
             )
-        self.fresh.pop(thread, None)
         agent = self.agent(thread)
         knowledge = self.wave.clocks.nothing(agent.cluster).with_agent(agent, agent.last())
         targets = [barrier] if mask is None else self._multicast(barrier, mask, thread, group)

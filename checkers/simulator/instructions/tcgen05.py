@@ -21,9 +21,16 @@ from checkers.simulator.matrix_layouts import TENSOR_SHAPES, tensor_places
 from checkers.simulator.mbarrier_lookup import each_barrier, lanes_of
 from checkers.simulator.meetings import collective
 from checkers.simulator.modifiers import Modifiers, Unsupported
-from checkers.simulator.program import Address, Immediate, Instruction
+from checkers.simulator.program import Address, Immediate, Instruction, Register
 from checkers.simulator.tensor_allocation import Allocations, RoomWait, lane_zero, warps_blocks
-from checkers.simulator.tensor_memory import COLUMNS, PIECE, ROWS, Region, TensorMemory
+from checkers.simulator.tensor_memory import (
+    COLUMNS,
+    PIECE,
+    ROWS,
+    Region,
+    TensorMemory,
+    TensorOperation,
+)
 from checkers.simulator.tensor_pipe import TensorPipe
 
 CTA_GROUPS = ("cta_group::1", "cta_group::2")
@@ -156,7 +163,7 @@ class _Window:
         modifiers.done()
         split = 0
         if shape == "16x32bx2":
-            immediate = instruction.operands[1]
+            immediate = instruction.operands[2 if self.what == "tcgen05.ld" else 1]
             if not isinstance(immediate, Immediate):
                 raise Unsupported(instruction, "its half split offset has to be a constant")
             split = int(immediate.value)
@@ -215,18 +222,27 @@ class _Window:
         return [Region(block, pieces, slice(column + a, column + b)) for a, b in self.spans]
 
 
-def _each_warp(group: Group, window: _Window, first: np.ndarray, write: bool) -> None:
-    """Checks and records the access of each warp."""
+def _each_warp(
+    group: Group, window: _Window, first: np.ndarray, write: bool
+) -> list[TensorOperation]:
+    """Checks and records the access of each warp; their operations."""
+    operations = []
     memory = group.wave.state(TensorMemory)
     per_block = group.wave.warps_per_block
     for i, warp in enumerate(group.warps.tolist()):
         operation = memory.operation(window.what, group.site, warp * LANES, (window.what, warp))
+        operations.append(operation)
         slot = min(warp % per_block // 4, 3)
         for region in window.regions(warp // per_block, int(first[i])):
             if write:
                 memory.write(region, operation)
             else:
                 memory.read(region, operation, slot)
+    return operations
+
+
+def _touched(group: Group, touches: list[tuple[int, bool]]) -> None:
+    group.wave.state(TensorMemory).touch(group, touches)
 
 
 def _ld(instruction: Instruction, build: Builder, modifiers: Modifiers) -> Step:
@@ -237,12 +253,15 @@ def _ld(instruction: Instruction, build: Builder, modifiers: Modifiers) -> Step:
     window = _Window(instruction, modifiers, "pack::16b")
     registers = elements(instruction.operands[0], instruction, window.registers)
     writers = [build.destination(r, "b32") for r in registers]
+    slots = tuple(build.slot(r) for r in registers if isinstance(r, Register))
+    build.watch_registers(slots, _touched, unless=("tcgen05",))
     taddr = _taddr(instruction.operands[1], build)
 
     def step(group: Group) -> None:
         memory = group.wave.state(TensorMemory)
         first = window.addresses(group, taddr(group))
-        _each_warp(group, window, first, write=False)
+        operations = _each_warp(group, window, first, write=False)
+        memory.loaded_into(slots, operations)
         rows, columns = window.places(first)
         blocks = group.blocks().reshape(-1, 1, 1, 1)
         values = memory.cells[blocks, rows, columns]
