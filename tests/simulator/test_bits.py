@@ -269,6 +269,26 @@ def test_prmt_picks_bytes_and_signs() -> None:
         return out
 
     some = [0x33221100, 0x81028304, 0xFFFFFFFF]
+    # Constant selectors: neighbours, words joined and taken apart, and any bytes.
+    for constant in (
+        0x3210,
+        0x5410,
+        0x7632,
+        0x0123,
+        0x4321,
+        0x5432,
+        0x7777,
+        0x1032,
+        0x3340,
+        0x6420,
+    ):
+        check(
+            "prmt.b32",
+            [(32, some), (32, some)],
+            32,
+            lambda a, b, c=constant: pick(a, b, c),
+            f", {constant}",
+        )
     selectors = [0x3210, 0x5410, 0x7632, 0xBA98, 0xF0F8, 0x76543210, *patterns(32)[-6:]]
     check("prmt.b32", [(32, some), (32, some), (32, selectors)], 32, pick)
 

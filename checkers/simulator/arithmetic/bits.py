@@ -220,3 +220,36 @@ def permute(a: np.ndarray, b: np.ndarray, c: np.ndarray, mode: str = "") -> np.n
             byte = np.where(one & np.uint32(8), sign, byte)
         result = result | (byte.astype(np.uint32) << np.uint32(8 * at))
     return np.asarray(result)
+
+
+def permute_as(selector: int) -> Callable[..., np.ndarray]:
+    """prmt with a constant selector that copies no sign: bytes that stay neighbours are moved
+    together."""
+    runs: list[
+        tuple[bool, int, np.uint32]
+    ] = []  # from b, bytes to the left, the mask of the result
+    at = 0
+    while at < 4:
+        first, length = selector >> 4 * at & 7, 1
+        while (
+            at + length < 4
+            and selector >> 4 * (at + length) & 7 == first + length
+            and (first + length != 4)
+        ):
+            length += 1
+        mask = np.uint32(((1 << 8 * length) - 1) << 8 * at)
+        runs.append((first >= 4, at - first % 4, mask))
+        at += length
+
+    def move(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        result: np.ndarray | None = None
+        for from_b, left, mask in runs:
+            word = b if from_b else a
+            if left:
+                word = word << 8 * left if left > 0 else word >> -8 * left
+            part = word & mask
+            result = part if result is None else result | part
+        assert result is not None
+        return result
+
+    return move

@@ -21,8 +21,11 @@ def to_odd(value: np.ndarray, rest: np.ndarray) -> np.ndarray:
 
     value: float64, ``rest`` at most half a last place of it. Infinities and NaNs pass.
     """
+    inexact = rest != 0  # also where rest is a NaN, next to an infinity
+    if not np.count_nonzero(inexact):
+        return value
     bits = np.asarray(value).view(np.int64)
-    move = (rest != 0) & ((bits & 1) == 0) & np.isfinite(value)
+    move = inexact & ((bits & 1) == 0) & np.isfinite(value)
     # Bit patterns of floats rise with the magnitude.
     step = np.where((rest > 0) == (value > 0), 1, -1)
     return (bits + np.where(move, step, 0)).view(np.float64)
@@ -36,4 +39,5 @@ def odd_sum(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def odd_fused(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
     """``a * b + c`` as float64 rounded to odd, for operands that are float32 values: the product
     of two 24-bit mantissas is exact in float64, in exponent too."""
-    return odd_sum(np.multiply(a, b, dtype=np.float64), np.asarray(c, np.float64))
+    product = np.asarray(a, np.float64) * np.asarray(b, np.float64)
+    return odd_sum(product, np.asarray(c, np.float64))

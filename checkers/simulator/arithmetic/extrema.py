@@ -16,7 +16,7 @@ def _with_signed_zeros(
 ) -> np.ndarray:
     """Where a and b are equal they are the same bits, or zeros of different signs: ``join``, "and"
     for the maximum and "or" for the minimum, does right by both."""
-    if np.count_nonzero(result) == np.size(result):
+    if not np.count_nonzero(result == 0):
         return result
     bits = _BITS[result.dtype.itemsize]
     joined = join(np.asarray(a).view(bits), np.asarray(b).view(bits)).view(result.dtype)

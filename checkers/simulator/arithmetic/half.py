@@ -51,15 +51,17 @@ def narrow(values: np.ndarray, kind: str) -> np.ndarray:
 
 def narrow_odd(values: np.ndarray, kind: str) -> np.ndarray:
     """Raw bits of float64 values that are exact or rounded to odd."""
+    if kind == "f16":
+        bits = values.astype(np.float16).view(np.uint16)
+        return np.where(np.isnan(values), NAN, bits)
     word = values.view(np.uint64)
     cut = np.uint64(0x1FFFFFFF)  # what float32 has no room for
     sticky = ((word & cut) != 0).astype(np.uint64) << np.uint64(29)
     odd = ((word & ~cut) | sticky).view(np.float64).astype(np.float32)
     bits = narrow(odd, kind)
-    if kind == "bf16":  # float32 has no more room than bf16 for subnormals
-        small = (np.abs(values) < 2.0**-125) & (values != 0)
-        if np.count_nonzero(small):
-            return np.where(small, encode(values, FORMATS[kind]), bits)
+    small = (np.abs(values) < 2.0**-125) & (values != 0)  # where float32 has no more room than bf16
+    if np.count_nonzero(small):
+        return np.where(small, encode(values, FORMATS[kind]), bits)
     return bits
 
 
@@ -80,8 +82,10 @@ def is_nan(bits: np.ndarray, kind: str) -> np.ndarray:
 def multiply(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """a * b: exact in float32, but for subnormal products of bf16."""
     product = a * b
-    tiny = (np.abs(product) < np.float32(2.0**-125)) & (a != 0) & (b != 0)
-    return np.multiply(a, b, dtype=np.float64) if np.count_nonzero(tiny) else product
+    tiny = np.abs(product) < np.float32(2.0**-125)
+    if np.count_nonzero(tiny) and np.count_nonzero(tiny & (a != 0) & (b != 0)):
+        return a.astype(np.float64) * b
+    return product
 
 
 WIDE: dict[str, Callable[..., np.ndarray]] = {

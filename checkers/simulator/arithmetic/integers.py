@@ -23,7 +23,8 @@ _LOW = np.uint64(0xFFFFFFFF)
 
 def multiply_wide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """mul.wide: the whole product, twice as wide as the 16- or 32-bit operands."""
-    return np.multiply(a, b, dtype=WIDER[a.dtype])
+    wide = WIDER[a.dtype]
+    return a.astype(wide) * b.astype(wide)
 
 
 def multiply_high(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from checkers.simulator.arithmetic.exact import odd_fused, odd_sum
+from checkers.simulator.arithmetic.exact import odd_sum
 from checkers.simulator.arithmetic.formats import FORMATS, encode
 
 NAN = np.uint32(0x7FFFFFFF).view(np.float32)
@@ -18,10 +18,9 @@ TINY = np.float32(2.0**-126)  # the smallest normal value
 
 F32 = FORMATS["f32"]
 
-_MAGNITUDE = np.uint64(0x7FFFFFFFFFFFFFFF)
 _DISCARDED = np.uint64(0x1FFFFFFF)  # of a float64's bits, when it is rounded to float32
 _HALFWAY = np.uint64(0x10000000)
-_SUBNORMAL = np.float64(2.0**-125).view(np.uint64)  # with room for rounding up to 2**-126
+_SMALL = np.float32(2.0**-125)  # subnormal, with room for rounding up to 2**-126
 
 
 def canonical(values: np.ndarray) -> np.ndarray:
@@ -73,23 +72,24 @@ def multiply(a: np.ndarray, b: np.ndarray, mode: str = "rn") -> np.ndarray:
     """a * b."""
     if mode == "rn":
         return canonical(a * b)
-    return rounded(np.multiply(a, b, dtype=np.float64), mode)
+    return rounded(np.asarray(a, np.float64) * np.asarray(b, np.float64), mode)
 
 
 def fused(a: np.ndarray, b: np.ndarray, c: np.ndarray, mode: str = "rn") -> np.ndarray:
     """a * b + c with one rounding."""
-    product = np.multiply(a, b, dtype=np.float64)
+    product = np.asarray(a, np.float64) * np.asarray(b, np.float64)
     if mode == "rn":
-        total = product + c
-        bits = total.view(np.uint64)
-        # The rounding of the sum to 53 bits shows after the rounding to 24 only where it made or
-        # unmade a tie, or where the result is subnormal (0 - 1 wraps: a zero is no subnormal).
-        doubtful = ((bits & _DISCARDED) == _HALFWAY) | (
-            (bits & _MAGNITUDE) - np.uint64(1) < _SUBNORMAL
-        )
-        if np.count_nonzero(doubtful):
-            total = odd_fused(a, b, c)
-        return canonical(total.astype(np.float32))
+        total = np.asarray(product + c)
+        result = total.astype(np.float32)
+        # The rounding of the sum to 53 bits shows after that to 24 only where it made or unmade a
+        # tie, or where the result is subnormal.
+        doubtful = np.count_nonzero((total.view(np.uint64) & _DISCARDED) == _HALFWAY)
+        if not doubtful:
+            small = np.abs(result) < _SMALL
+            doubtful = np.count_nonzero(small) and np.count_nonzero(small & (total != 0))
+        if doubtful:
+            result = odd_sum(product, np.asarray(c, np.float64)).astype(np.float32)
+        return canonical(result)
     result = rounded(odd_sum(product, np.asarray(c, np.float64)), mode)
     if mode == "rm":
         zero = (product == -np.asarray(c, np.float64)) & (np.signbit(product) != np.signbit(c))

@@ -223,6 +223,15 @@ def prmt(instruction: Instruction, build: Builder) -> Step:
     mode = modifiers.one_of(*bits.PERMUTE_MODES, default="none")
     only_type(modifiers, "b32")
     mode = "" if mode == "none" else mode
+    selector = instruction.operands[-1]
+    if isinstance(selector, Immediate) and not mode and not selector.bits & 0x8888:
+        return build.elementwise(
+            instruction,
+            bits.permute_as(selector.bits & 0xFFFF),
+            "b32",
+            ("b32",) * 2,
+            instruction.operands[:3],
+        )
     return build.elementwise(
         instruction, lambda a, b, c: bits.permute(a, b, c, mode), "b32", ("b32",) * 3
     )
