@@ -30,6 +30,7 @@ from checkers.simulator.program import (
     Vector,
 )
 from checkers.simulator.registers import HALVES, NUMPY, WORD, storage_bits
+from checkers.simulator.specials import special_bits
 
 Translator = Callable[[Instruction, "Builder"], Step]
 Reader = Callable[[Group], Any]
@@ -43,7 +44,15 @@ _CLOCKS = {"%clock", "%clock_hi", "%clock64", "%globaltimer", "%globaltimer_lo",
 
 # Opcodes whose first operand is not a destination register.
 _NO_DESTINATION = {"st", "red", "bra", "brx", "bar", "barrier", "cp", "ret", "exit", "trap"}
-_NO_DESTINATION |= {"fence", "membar", "prefetch", "prefetchu", "stmatrix", "setmaxnreg", "multimem"}
+_NO_DESTINATION |= {
+    "fence",
+    "membar",
+    "prefetch",
+    "prefetchu",
+    "stmatrix",
+    "setmaxnreg",
+    "multimem",
+}
 _NO_DESTINATION |= {"nanosleep", "griddepcontrol", "discard", "applypriority", "pmevent", "call"}
 
 
@@ -134,6 +143,8 @@ class Builder:
     def slot(self, register: Register) -> int:
         """The index of a register's array."""
         if register.type == "special":
+            if not special_bits(register.name):
+                raise Unsupported(self.instruction, f"{register.name} is not simulated")
             return self.kernel.special(register)
         return self.kernel.slot(register.name)
 
@@ -212,9 +223,12 @@ class Builder:
         if name in self.kernel.shared_offsets:
             offset = self.kernel.shared_offsets[name]
             return lambda group: (
-                group.wave.ranks(group).astype(np.uint32)[:, None] << np.uint32(24)
-                | np.uint32(offset)
-            ).astype(dtype) + np.zeros((1, 32), dtype)
+                (
+                    group.wave.ranks(group).astype(np.uint32)[:, None] << np.uint32(24)
+                    | np.uint32(offset)
+                ).astype(dtype)
+                + np.zeros((1, 32), dtype)
+            )
         if name in self.kernel.local_offsets:
             return lambda group: np.array(self.kernel.local_offsets[name]).astype(dtype)
         if name in self.kernel.parameter_offsets:
@@ -236,7 +250,9 @@ class Builder:
             base = self._symbol(operand.base.name, "u64")
             word = np.uint64(offset & 0xFFFFFFFFFFFFFFFF)
             return lambda group: np.broadcast_to(base(group) + word, (group.n, 32))
-        bits = storage_bits(operand.base.type) if operand.base.type != "special" else 32
+        is_special = operand.base.type == "special"
+        name = operand.base.name
+        bits = special_bits(name) if is_special else storage_bits(operand.base.type)
         base = self.source(operand.base, f"u{bits}")
         word = WORD[bits].type(offset & ((1 << bits) - 1))
         if bits == 64:

@@ -14,6 +14,7 @@ from typing import Any
 from checkers.simulator.inlining import inlined
 from checkers.simulator.program import TYPE_BITS, Function, Instruction, Module, Register, Variable
 from checkers.simulator.registers import storage_bits
+from checkers.simulator.specials import special_bits
 
 # The first bytes of a block's shared memory belong to the system, as on the hardware.
 SHARED_BASE = 1024
@@ -97,7 +98,7 @@ class Kernel:
     def special(self, register: Register) -> int:
         """The slot of a special register."""
         if register.name not in self.specials:
-            bits = 64 if register.name.endswith("64") or "gridid" in register.name else 32
+            bits = special_bits(register.name)
             self.specials[register.name] = self._add(register.name, bits)
         return self.specials[register.name]
 

@@ -17,7 +17,7 @@ from checkers.simulator.program import (
     Symbol,
     Vector,
 )
-from checkers.simulator.scopes import SPECIAL, Scope
+from checkers.simulator.scopes import SPECIAL, SPECIAL_VECTORS, Scope
 
 _SINK = Sink()
 
@@ -76,9 +76,9 @@ def name(words: Words, scope: Scope) -> Operand:
     if isinstance(found, tuple):
         words.advance()
         return Vector(found)
-    if text in SPECIAL:
+    if text in SPECIAL or text in SPECIAL_VECTORS:
         words.advance()
-        return SPECIAL[text]
+        return SPECIAL.get(text) or SPECIAL_VECTORS[text]
     if text.startswith("%"):
         raise words.error("a register that is declared")
     if found is None:

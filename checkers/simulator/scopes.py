@@ -8,11 +8,10 @@ is ``p@2``, which no PTX text can write itself.
 from __future__ import annotations
 
 from checkers.simulator.lexer import Words
-from checkers.simulator.program import Register, Variable
+from checkers.simulator.program import Register, Variable, Vector
 
 Named = Register | tuple[Register, ...] | Variable  # a tuple: a register declared .v2 or .v4
 
-_COORDINATES = ("", ".x", ".y", ".z", ".w")
 _PLAIN = """aggr_smem_size clock clock_hi clock64 cluster_ctarank cluster_nctarank
     current_graph_exec dynamic_smem_size globaltimer globaltimer_hi globaltimer_lo gridid
     is_explicit_cluster laneid lanemask_eq lanemask_ge lanemask_gt lanemask_le lanemask_lt nsmid
@@ -25,10 +24,13 @@ SPECIAL = {
     name: Register(name, "special")
     for name in (
         *(f"%{name}" for name in _PLAIN),
-        *(f"%{name}{part}" for name in _VECTORS for part in _COORDINATES),
+        *(f"%{name}.{part}" for name in _VECTORS for part in "xyzw"),
         *(f"%envreg{number}" for number in range(32)),
         *(f"%pm{number}{bits}" for number in range(8) for bits in ("", "_64")),
     )
+}
+SPECIAL_VECTORS = {
+    f"%{name}": Vector(tuple(SPECIAL[f"%{name}.{part}"] for part in "xyzw")) for name in _VECTORS
 }
 
 # More registers than any compiler declares in a function; a declaration of a few letters can ask

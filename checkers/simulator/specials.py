@@ -11,14 +11,27 @@ if TYPE_CHECKING:
 
 _AXES = {"x": 0, "y": 1, "z": 2, "w": 3}
 
+# Those that count what is not simulated, or tell what only a driver knows.
+_UNKNOWN = ("%pm", "%current_graph_exec", "%reserved_smem_offset_")
+_DTYPES = {1: np.dtype(bool), 32: np.dtype(np.uint32), 64: np.dtype(np.uint64)}
+
+
+def special_bits(name: str) -> int:
+    """The width that a special register is kept in; 0 for one that is not simulated."""
+    if name.startswith(_UNKNOWN) and not name.endswith(("_begin", "_end")):
+        return 0
+    if name == "%is_explicit_cluster":
+        return 1
+    return 64 if name.endswith("64") or name == "%gridid" else 32
+
 
 def special_values(wave: Wave, name: str) -> np.ndarray:
-    """(warps, 32) uint32, or uint64 for 64-bit ones, of the register called ``name``.
+    """(warps, 32) bool, uint32 or uint64, by special_bits, of the register called ``name``.
 
     Raises ValueError for one that is not known.
     """
     stem, _, axis = name.removeprefix("%").partition(".")
-    dtype = np.uint64 if name.endswith("64") or "gridid" in name else np.uint32
+    dtype = _DTYPES[special_bits(name) or 32]
     block_of_warp = np.arange(wave.warps) // wave.warps_per_block
     thread = np.arange(wave.warps * 32).reshape(-1, 32) % (wave.warps_per_block * 32)
     lane = np.arange(32)

@@ -65,6 +65,20 @@ def test_addresses_of_variables_with_offsets() -> None:
     assert run(body, module) == [8, 8, 77, 0]
 
 
+def test_special_registers_as_numbers_and_predicates() -> None:
+    body = """
+    mov.u32 %r1, %ntid.x; mov.u32 %r2, %ntid.y; mov.pred %p1, %is_explicit_cluster;
+    selp.u32 %r3, 5, 6, %p1; mov.u64 %rd1, %gridid; cvt.u32.u64 %r4, %rd1;
+    st.global.v4.b32 [%out], {%r1, %r2, %r3, %r4};
+    """
+    assert run(body) == [32, 1, 6, 1]
+
+
+def test_a_special_register_that_is_not_simulated_is_named() -> None:
+    with pytest.raises(Exception, match="%pm3 is not simulated"):
+        run("mov.u32 %r1, %pm3;")
+
+
 def test_a_table_of_branches() -> None:
     body = """
     mov.b32 %r1, 2;

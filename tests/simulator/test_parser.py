@@ -264,6 +264,7 @@ def test_a_nan_keeps_its_bits() -> None:
     ("text", "wanted"),
     [
         ("%tid.x", Register("%tid.x", "special")),
+        ("%tid", Vector(tuple(reg(f"%tid.{part}", "special") for part in "xyzw"))),
         ("%clock64", Register("%clock64", "special")),
         ("%envreg3", Register("%envreg3", "special")),
         ("accel.y", reg("accel.y", "f32")),
