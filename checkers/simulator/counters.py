@@ -43,8 +43,8 @@ _DECLARED = [
     *_both("global", "sectors", "sectors", "of 32 bytes that these {way}s touch"),
     *_both("global", "sectors", "sectors_needed", "that would hold the bytes of these {way}s"),
     *_both("global", "requests", "requests", "warps that executed a global {way}"),
-    Counter("global_read_footprint", "bytes", "distinct bytes of global memory that were read"),
-    Counter("global_write_footprint", "bytes", "distinct bytes of global memory that were written"),
+    Counter("global_read_footprint", "bytes", "of the distinct sectors that were read"),
+    Counter("global_write_footprint", "bytes", "of the distinct sectors that were written"),
     # Shared memory.
     *_both("shared", "bytes", "bytes", "asked for by {way}s of shared memory"),
     *_both("shared", "wavefronts", "wavefronts", "that these {way}s take"),

@@ -90,6 +90,7 @@ class Run:
         self.issues = np.zeros(len(self.kernel.instructions) + 1, np.int64)
         self.started = time.monotonic()
         self.blocks_done = 0
+        self.heap: Any = None  # global memory, made by the first wave
         self._check()
         warps = -(-int(np.prod(launch.block)) // 32)
         self.first_log: Log | NoLog = Log(warps, self.cluster_size) if log else NO_LOG
@@ -194,6 +195,9 @@ def simulate(
             run.counters.add(f"instructions_{instruction_class(instruction)}", count, instruction)
     run.counters.add("thread_instructions", run.thread_instructions)
     run.counters.add("blocks", run.blocks_done)
+    if run.heap is not None:
+        for way in ("read", "write"):
+            run.counters.add(f"global_{way}_footprint", run.heap.footprint(way))
     run.faults.wave = None
     return Result(
         launch=launch,

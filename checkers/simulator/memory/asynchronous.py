@@ -75,6 +75,7 @@ class Asynchronous:
         for region, chosen in self.memory.regions_of(offsets):
             if region is not None:
                 part = (offsets[chosen] - region.base, width, write, agent)
+                region.touch("write" if write else "read", part[0], width)
                 self._global(region, *part, who[chosen], stamped[chosen], threads[chosen], site)
         return ticket
 

@@ -73,8 +73,8 @@ class GlobalAccess:
                 for i in range(order.count)
             ]
             self.memory.patterns.atomic("global", part.threads, places[at], order)
-            self._count("load", part.threads, places[at], order.width)
-            self._count("store", part.threads, places[at], order.width)
+            self._count("load", part.threads, places[at], order.width, region)
+            self._count("store", part.threads, places[at], order.width, region)
             found.append(np.stack(old, axis=1))
             kept.append(at)
         return _together(found, kept, order)
@@ -90,7 +90,7 @@ class GlobalAccess:
             self._incoherent(lanes, target)
         if order.strength:
             self.memory.patterns.read("global", lanes.threads, places, order)
-        self._count("load", lanes.threads, places, order.width)
+        self._count("load", lanes.threads, places, order.width, region)
         return region.bank.take(position, order.bytes_each, order.count)
 
     def _store(
@@ -114,9 +114,12 @@ class GlobalAccess:
         else:
             self.memory.patterns.wrote("global", lanes.threads, places, order)
             self.wave.progressed()
-        self._count("store", lanes.threads, places, order.width)
+        self._count("store", lanes.threads, places, order.width, region)
 
-    def _count(self, way: str, threads: np.ndarray, places: np.ndarray, width: int) -> None:
+    def _count(
+        self, way: str, threads: np.ndarray, places: np.ndarray, width: int, region: Region
+    ) -> None:
+        region.touch("read" if way == "load" else "write", places - region.base, width)
         add, site = self.wave.counters.add, self.memory.site
         moved, needed = self.memory.transactions.sectors(threads, places, width)
         add(f"global_{way}_bytes", len(threads) * width, site)

@@ -43,6 +43,22 @@ class Region:
         self.valid = self._valid()
         self._shadow: Shadow | None = None
         self._reads: GlobalReads | None = None
+        self._touched: dict[str, np.ndarray] = {}
+
+    def touch(self, way: str, position: np.ndarray, width: int) -> None:
+        """Notes the sectors of aligned accesses of ``width`` bytes at byte ``position`` (k,).
+        way: "read" or "write"."""
+        touched = self._touched.get(way)
+        if touched is None:
+            touched = self._touched[way] = np.zeros(self.size // WIDEST, bool)
+        first = position // WIDEST
+        for step in range(max(1, width // WIDEST)):
+            touched[first + step] = True
+
+    def footprint(self, way: str) -> int:
+        """Bytes of the sectors that were touched."""
+        touched = self._touched.get(way)
+        return 0 if touched is None else WIDEST * int(np.count_nonzero(touched))
 
     @property
     def shadow(self) -> Shadow:
@@ -158,6 +174,10 @@ class Heap:
         if constants:
             self.const = np.frombuffer(bytes(constants), np.uint8)
         return found
+
+    def footprint(self, way: str) -> int:
+        """Bytes of all sectors that were touched. way: "read" or "write"."""
+        return sum(region.footprint(way) for region in self.regions)
 
     def region_at(self, address: int) -> Region | None:
         """The region that the byte at ``address`` is in."""
