@@ -7,6 +7,7 @@ from functools import cache
 
 import pytest
 
+from checkers.simulator.kernel import load
 from checkers.simulator.parser import parse
 from tests.simulator import corpus
 
@@ -40,6 +41,15 @@ def test_what_the_tool_chains_write_is_read_in_full(target: str) -> None:
         assert len(kernel.instructions) == written_instructions(text), name
         assert all(each.places for each in kernel.instructions), name
         assert kernel.threads_exact
+
+
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
+def test_every_instruction_of_it_can_be_run(target: str) -> None:
+    for name, text in real_texts().items():
+        if target in name:
+            (kernel,) = (each for each in parse(text).functions.values() if each.entry)
+            loaded = load(text, kernel.name)
+            assert len(loaded.steps) == len(kernel.instructions)
 
 
 def test_the_matrix_products_use_the_tensor_cores() -> None:
