@@ -251,3 +251,188 @@ def test_the_schedule_changes_nothing_in_a_correct_kernel(schedule):
     d, a, b, result = run_mma(128, 32, "f32", "f16", "f16", layout, layout, schedule=schedule)
     assert kinds(result) == []
     check(d, a, b)
+
+
+# --- a pair of blocks ------------------------------------------------------------------------------
+
+
+def run_pair(rows, columns, a_layout):
+    """(D, A, B, result) of one pair: each block holds half of A's rows and half of B's columns."""
+    rng = np.random.default_rng(rows)
+    a_codes, a = random_codes(rng, "bf16", (rows, 64))
+    b_codes, b = random_codes(rng, "bf16", (columns, 64))
+    half, images = rows // 2, []
+    wide = columns if rows == 256 else columns // 2  # columns of tensor memory
+    a_mn = a_layout != "tensor" and a_layout[1]
+    for block in range(2):
+        tiles, start = [], START
+        if a_layout != "tensor":
+            tiles.append(Placed(a_codes[half * block : half * block + half], *a_layout, start))
+            start += tiles[-1].bytes
+        part = b_codes[columns // 2 * block : columns // 2 * (block + 1)]
+        tiles.append(Placed(part, "128B", False, start))
+        images.append(padded_image(tiles, THREADS))
+    out = np.zeros((2, THREADS, wide), np.uint32)
+    words = np.ascontiguousarray(a_codes).view(np.uint32)
+    body = [
+        f".reg .b32 %d<{max(columns, 32)}>, %idesc; .reg .b64 %da, %db; .reg .pred %keep;",
+        f"mov.b32 %idesc, {idesc(rows, columns, 'f32', 'bf16', 'bf16', a_mn)};",
+        allocate(512, CG2),
+        fill_shared(images[0].size, THREADS),
+        "fence.proxy.async.shared::cta; mov.u32 %r70, %cluster_ctarank;",
+    ]
+    if a_layout == "tensor":
+        # M = 128: 64 rows a block, in lanes 0 to 63 and again in 64 to 127.
+        body += [
+            f"and.b32 %r85, %r80, {half - 1}; mad.lo.u32 %r85, %r70, {half}, %r85;",
+            "mul.wide.u32 %rd51, %r85, 128; add.u64 %rd51, %words, %rd51;",
+            *(f"ld.global.b32 %d{i}, [%rd51+{4 * i}];" for i in range(32)),
+            "add.u32 %r87, %window, 256;",
+            f"tcgen05.st.sync.aligned.32x32b.x32.b32 [%r87], {vector(32)};",
+            "tcgen05.wait::st.sync.aligned; tcgen05.fence::before_thread_sync;",
+        ]
+    body.append(
+        "fence.mbarrier_init.release.cluster; barrier.cluster.arrive.aligned; "
+        "barrier.cluster.wait.aligned; tcgen05.fence::after_thread_sync;"
+        "setp.eq.and.u32 %p11, %r70, 0, %p11; @!%p11 bra DONE;"
+    )
+    for step in range(STEPS):
+        left = f"[%taddr+{256 + 8 * step}]"
+        if a_layout != "tensor":
+            left = "%da"
+            body.append(f"mov.b64 %da, {tiles[0].descriptor(step * 16, True):#x};")
+        body += [
+            f"mov.b64 %db, {tiles[-1].descriptor(step * 16, True):#x};",
+            f"setp.ne.u32 %keep, {step}, 0;",
+            f"tcgen05.mma.{CG2}.kind::f16 [%taddr], {left}, %db, %idesc, %keep;",
+        ]
+    body += [
+        f"mov.b16 %h0, 3; tcgen05.commit.{CG2}.mbarrier::arrive::one.shared::cluster"
+        ".multicast::cluster.b64 [bar], %h0;",
+        "DONE:",
+        wait_for(),
+    ]
+    for first in range(0, wide, 8):
+        part = "{" + ", ".join(f"%d{first + i}" for i in range(8)) + "}"
+        body.append(f"tcgen05.ld.sync.aligned.32x32b.x8.b32 {part}, [%window+{first}];")
+    body += [
+        "tcgen05.wait::ld.sync.aligned; tcgen05.fence::before_thread_sync;",
+        "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;",
+        free(512, CG2),
+        out_registers(wide),
+    ]
+    result = run_ptx(
+        "\n".join(body),
+        grid=2,
+        cluster=2,
+        block=THREADS,
+        dynamic_shared=images[0].size,
+        module=SHARED + WORDS,
+        target=TARGET,
+        image=np.stack(images),
+        words=words,
+        out=out,
+    )
+    d = out.view(np.float32)
+    if rows == 128:  # lanes 64 to 127 have the right half of the columns
+        d = d.reshape(2, 2, 64, wide)
+        d = np.concatenate([d[:, 0], d[:, 1]], axis=-1)
+    return d.reshape(rows, columns), a, b, result
+
+
+@pytest.mark.parametrize("rows", [128, 256])
+@pytest.mark.parametrize("a_layout", [("128B", False), ("64B", True), "tensor"], ids=str)
+def test_a_pair_of_blocks_multiplies_together(rows, a_layout):
+    d, a, b, result = run_pair(rows, 64, a_layout)
+    assert kinds(result) == []
+    check(d[None], a[None], b[None])
+
+
+# --- loads and stores ------------------------------------------------------------------------------
+
+
+def cells_of(shape, lane, register, split):
+    """(row, column) of a register by the figures 183 to 187, told bit by bit."""
+    quad, pair = lane >> 2, lane & 3
+    if shape == "32x32b":
+        return lane, register
+    if shape == "16x32bx2":
+        return lane & 15, register + split * (lane >> 4)
+    if shape == "16x64b":
+        return quad + 8 * (lane & 1), (lane >> 1 & 1) + 2 * register
+    if shape == "16x128b":
+        return quad + 8 * (register & 1), pair + 4 * (register >> 1)
+    return quad + 8 * (register >> 1 & 1), 2 * pair + (register & 1) + 8 * (register >> 2)
+
+
+EACH = {"32x32b": 1, "16x32bx2": 1, "16x64b": 1, "16x128b": 2, "16x256b": 4}
+
+
+@pytest.mark.parametrize("shape", EACH)
+@pytest.mark.parametrize("repeat", [1, 4, 16])
+def test_loads_see_the_cells_of_their_shape(shape, repeat):
+    count = EACH[shape] * repeat
+    split = repeat + 2 if shape == "16x32bx2" else 0
+    immediate = f", {split}" if split else ""
+    width, first = 128, 0 if repeat == 16 else 3
+    out = np.zeros((THREADS, count), np.uint32)
+    body = [
+        f".reg .b32 %d<{max(width, count)}>; {allocate(128)}",
+        # Each cell holds lane << 16 | column.
+        *(f"shl.b32 %d{i}, %r80, 16; or.b32 %d{i}, %d{i}, {i};" for i in range(width)),
+        f"tcgen05.st.sync.aligned.32x32b.x{width}.b32 [%window], {vector(width)};",
+        "tcgen05.wait::st.sync.aligned;",
+        f"tcgen05.ld.sync.aligned.{shape}.x{repeat}.b32 {vector(count)}, [%window+{first}]{immediate};",
+        "tcgen05.wait::ld.sync.aligned;",
+        free(128),
+        out_registers(count),
+    ]
+    result = run_ptx("\n".join(body), block=THREADS, module=SHARED + WORDS, target=TARGET, out=out)
+    assert kinds(result) == []
+    for thread in range(THREADS):
+        for register in range(count):
+            row, column = cells_of(shape, thread % 32, register, split)
+            expected = (thread // 32 * 32 + row) << 16 | column + first
+            assert out[thread, register] == expected
+
+
+@pytest.mark.parametrize("shape", EACH)
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_store_is_undone_by_the_load_of_its_shape(shape, packed):
+    repeat = 2
+    count = EACH[shape] * repeat
+    load, store = (".pack::16b", ".unpack::16b") if packed else ("", "")
+    split = ", 8" if shape == "16x32bx2" else ""
+    out = np.zeros((THREADS, 8), np.uint32)
+    body = [
+        f".reg .b32 %d<32>; {allocate(64)}",
+        *(f"mad.lo.u32 %d{i}, %r80, 65537, {i << 20 | i};" for i in range(32)),
+        # The other half of the lanes, for shapes of 16, is left as it is.
+        f"tcgen05.st.sync.aligned.{shape}.x{repeat}{store}.b32 [%window]{split}, {vector(count)};",
+        "tcgen05.wait::st.sync.aligned;",
+        *(f"mov.b32 %d{i}, 0;" for i in range(count)),
+        f"tcgen05.ld.sync.aligned.{shape}.x{repeat}{load}.b32 {vector(count)}, [%window]{split};",
+        "tcgen05.wait::ld.sync.aligned;",
+        free(64),
+        out_registers(8),
+    ]
+    result = run_ptx("\n".join(body), block=THREADS, module=SHARED + WORDS, target=TARGET, out=out)
+    assert kinds(result) == []
+    thread, i = np.arange(THREADS)[:, None], np.arange(count)
+    assert (out[:, :count] == thread * 65537 + (i << 20 | i)).all()
+
+
+def test_packing_takes_the_low_halves_of_two_columns():
+    out = np.zeros((THREADS, 2), np.uint32)
+    body = f"""
+    .reg .b32 %d<32>; {allocate(32)}
+    mov.b32 %d0, 0x11110001; mov.b32 %d1, 0x22220002; mov.b32 %d2, 0x33330003;
+    mov.b32 %d3, 0x44440004;
+    tcgen05.st.sync.aligned.32x32b.x4.b32 [%window], {vector(4)};
+    tcgen05.wait::st.sync.aligned;
+    tcgen05.ld.sync.aligned.32x32b.x2.pack::16b.b32 {vector(2)}, [%window];
+    tcgen05.wait::ld.sync.aligned; {free(32)} {out_registers(2)}
+    """
+    result = run_ptx(body, block=THREADS, module=SHARED + WORDS, target=TARGET, out=out)
+    assert kinds(result) == []
+    assert (out == [0x00020001, 0x00040003]).all()
