@@ -168,7 +168,7 @@ class Floor:
 
     case: a small one with whole tiles, so that edges don't count.
     work: from the arguments, the bytes of global memory that must move.
-    at_most: how many times as many may cross between L2 and the SMs, in whole sectors.
+    at_most: how many times as many its warps may ask for, in whole sectors of 32 bytes.
     """
 
     case: Case

@@ -185,7 +185,7 @@ def test_a_kernel_that_moves_the_least_passes():
     outcome = stage(sectors(128, 128, 128))  # 4096 bytes in, 4096 out
     assert outcome.verdict is Verdict.PASS
     assert outcome.reason == (
-        "moves 1.00 times the bytes that must move, 100% of each sector is wanted "
+        "asks for 1.00 times the bytes that must move, 100% of each sector is wanted "
         "(counted on the simulator; a GPU would time it)"
     )
     (case,) = outcome.measures["cases"]
@@ -195,7 +195,7 @@ def test_a_kernel_that_moves_the_least_passes():
 def test_strided_access_moves_sectors_that_nobody_wants():
     outcome = stage(sectors(1024, 128, 128))
     assert outcome.verdict is Verdict.FAIL
-    assert "moves 4.50 times the bytes that must move" in outcome.reason
+    assert "asks for 4.50 times the bytes that must move" in outcome.reason
     assert "at most 1.05 times are asked" in outcome.reason
     assert "neighbouring threads don't access neighbouring addresses" in outcome.finding.probable
     assert outcome.finding.reread == "Sectors"
@@ -203,7 +203,7 @@ def test_strided_access_moves_sectors_that_nobody_wants():
 
 def test_reading_twice_with_full_sectors_is_told_apart():
     outcome = stage(sectors(256, 128, 256))
-    assert "moves 1.50 times" in outcome.reason
+    assert "asks for 1.50 times" in outcome.reason
     assert "moved more than once" in outcome.finding.probable
 
 

@@ -1,7 +1,8 @@
 """The speed stage without a GPU: what a kernel moves, counted on the simulator, against its floor.
 
-A memory-bound kernel can't be faster than the bytes that it must move. How many it does move, in
-whole sectors of 32 bytes, does not depend on the machine.
+A memory-bound kernel can't be faster than the bytes that it must move. How many its warps ask for, in
+whole sectors of 32 bytes, does not depend on the machine. (An L1 cache may serve some of them twice:
+a kernel that counts on it is not what these chapters teach.)
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ FULL_SECTORS = 0.9  # below, what is moved is not what is asked for
 
 @dataclass(frozen=True)
 class Counted:
-    """What a case moved. needed: bytes that had to."""
+    """What a case asked for. needed: bytes that have to move."""
 
     floor: Floor
     counters: Counters
@@ -35,7 +36,7 @@ class Counted:
 
     @property
     def ratio(self) -> float:
-        """Bytes moved over bytes needed."""
+        """Bytes asked for, in whole sectors, over bytes needed."""
         return self.derived.global_bytes / self.needed
 
     @property
@@ -46,7 +47,7 @@ class Counted:
     def sentence(self) -> str:
         efficiency = self.derived.sector_efficiency
         full = f", {efficiency:.0%} of each sector is wanted" if efficiency is not None else ""
-        return f"moves {self.ratio:.2f} times the bytes that must move{full}"
+        return f"asks for {self.ratio:.2f} times the bytes that must move{full}"
 
     def measures(self) -> dict[str, Any]:
         derived = self.derived
@@ -110,7 +111,7 @@ def count(
 
 
 def explain(counted: Counted) -> str:
-    """What a kernel that moves this much probably does."""
+    """What a kernel that asks for so much probably does."""
     efficiency = counted.derived.sector_efficiency
     if efficiency is not None and efficiency < FULL_SECTORS:
         return (

@@ -200,7 +200,7 @@ class Derived:
 
     @property
     def global_bytes(self) -> int:
-        """Bytes that crossed between L2 and the SMs: whole sectors, and what engines copied."""
+        """Bytes asked of L2, as if there were no L1: whole sectors, and what engines copied."""
         c = self.counters
         sectors = c["global_load_sectors"] + c["global_store_sectors"]
         return SECTOR_BYTES * sectors + self.tma_bytes + self.bulk_bytes
