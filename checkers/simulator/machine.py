@@ -302,6 +302,7 @@ class Wave:
             for group in groups:
                 first = first or group
                 waiting.append(f"{self._whom(group)}: {reason}")
+                self.log.stuck(group, reason)
         assert first is not None
         site = instruction_of(self.kernel, first.pc)
         self.faults.report(
