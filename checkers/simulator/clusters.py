@@ -152,13 +152,14 @@ class Clusters:
         Reports a block that has exited (then False), and one that may not have started.
         """
         wave = self.wave
-        if block in self.gone:
+        size = wave.warps_per_block
+        if not wave.live[block * size : (block + 1) * size].any():
             wave.faults.report(
                 Kind.CLUSTER,
                 f"{what} of the block of rank {block % wave.cluster_size} is touched, but all its "
                 "threads have exited: a barrier of the cluster must stand before the exit",
                 group=group,
-                other=Access(None, self.gone[block], "the block's end"),
+                other=Access(None, self.gone.get(block), "the block's end"),
             )
             return False
         threads = group.threads()

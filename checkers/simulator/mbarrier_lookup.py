@@ -35,6 +35,7 @@ class Mbarriers:
         self.dead: dict[tuple[int, int], tuple[int, Instruction]] = {}
         self.last_init: dict[int, int] = {}  # thread: the number of its last init in its block
         self._inits: dict[int, int] = {}  # block: how many
+        wave.exit_checks.append(self._at_exit)
 
     def find(self, block: int, offset: int) -> Mbarrier | None:
         return self.live.get((block, offset))
@@ -101,6 +102,12 @@ class Mbarriers:
             f"the thread's last wait on {barrier.name} was satisfied by phase {seen}, the copy is of "
             f"phase {phase}: does the parity flip?"
         )
+
+    def _at_exit(self, block: int) -> None:
+        """Bytes that came and that nobody ever announced."""
+        for barrier in self.of_block(block):
+            if barrier.tx < 0:
+                barrier.blame_bytes()
 
     @staticmethod
     def init_key(block: int) -> tuple[str, int]:

@@ -29,6 +29,7 @@ class SharedAccess:
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """(values, kept): (m, count) elements of the lanes ``kept``, None for all."""
         lanes, position, kept = self._place(lanes, places, order, "load")
+        self._neighbours(lanes, position, order)
         if len(position):
             target = self.memory.shared_target(position, order.width)
             site = self.memory.heap.site(lanes.group.site, order.strength)
@@ -41,6 +42,7 @@ class SharedAccess:
     def store(self, lanes: Lanes, places: np.ndarray, data: np.ndarray, order: Order) -> None:
         """Stores (k, count) elements."""
         lanes, position, kept = self._place(lanes, places, order, "store")
+        self._neighbours(lanes, position, order)
         if not len(position):
             return
         values = data if kept is None else data[kept]
@@ -73,6 +75,7 @@ class SharedAccess:
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """As load; the values are those from before."""
         lanes, position, kept = self._place(lanes, places, order, "atomic")
+        self._neighbours(lanes, position, order)
         tail = [2] if order.bytes_each == 16 else []
         shape = (len(position), order.count, *tail)
         old = np.zeros(shape, np.dtype(f"u{min(order.bytes_each, 8)}"))
@@ -94,6 +97,20 @@ class SharedAccess:
         self._count("load", lanes.threads, position, order)
         self._count("store", lanes.threads, position, order)
         return old, kept
+
+    def _neighbours(self, lanes: Lanes, position: np.ndarray, order: Order) -> None:
+        """Reports accesses to a block of the cluster that has exited or may not have started."""
+        if self.wave.cluster_size == 1 or order.space in ("shared", "shared::cta"):
+            return
+        blocks = position // self.shared.stride
+        remote = blocks != self.shared.block[lanes.threads]
+        if not remote.any():
+            return
+        from checkers.simulator.clusters import Clusters
+
+        for block in np.unique(blocks[remote]).tolist():
+            part = lanes.only(blocks == block).as_group()
+            self.wave.state(Clusters).may_touch(part, block, "shared memory")
 
     def _place(
         self, lanes: Lanes, places: np.ndarray, order: Order, verb: str
