@@ -1,0 +1,34 @@
+"""The course's kernels give on the simulator what they gave on an H200."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from checkers.simulator.launch import simulating
+from tests.simulator.course_outputs import DATA, Call, calls
+
+CALLS = calls()
+
+
+def ordered(values: torch.Tensor) -> torch.Tensor:
+    """Floats as integers that are one apart where the floats are neighbours."""
+    whole = values.view(torch.int32 if values.itemsize == 4 else torch.int16).to(torch.int64)
+    lowest = -(1 << (8 * values.itemsize - 1))
+    return torch.where(whole < 0, lowest - whole, whole)
+
+
+@pytest.fixture(scope="module")
+def recorded() -> dict[str, np.ndarray]:
+    return dict(np.load(DATA / "outputs.npz"))
+
+
+@pytest.mark.parametrize("call", CALLS, ids=[call.name for call in CALLS])
+def test_a_kernel_gives_what_the_h200_gave(call: Call, recorded: dict[str, np.ndarray]) -> None:
+    with simulating(gpu="h200") as results:
+        output = call.run(*[tensor.cuda() for tensor in call.make_inputs()]).cpu()
+    assert results and not any(result.faults for result in results)
+    expected = torch.from_numpy(recorded[call.name].copy()).view(output.dtype).view(output.shape)
+    distance = (ordered(output) - ordered(expected)).abs().max().item()
+    assert distance <= call.ulps
