@@ -37,7 +37,8 @@ class Placed:
         row = np.arange(self.lines)[:, None]
         cell = np.arange(data.shape[1])
         offset = cell // width * self.lines * width * 16 + row * width * 16 + cell % width * 16
-        self.bytes = -(-data.size // 1024) * 1024
+        size = self.lines * -(-data.shape[1] // width) * width * 16
+        self.bytes = -(-size // 1024) * 1024
         image = np.zeros((self.bytes // 16, 16), np.uint8)
         image[(swizzle(self.start + offset, self.mode) - self.start) // 16] = data
         self.image = image.ravel()

@@ -38,6 +38,8 @@ CTA_GROUPS = ("cta_group::1", "cta_group::2")
 
 @translates("tcgen05", section="9.7.16")
 def tcgen05(instruction: Instruction, build: Builder) -> Step:
+    if not build.kernel.target.startswith("sm_10"):
+        raise Unsupported(instruction, f"tcgen05 is not for {build.kernel.target}")
     modifiers = build.modifiers(instruction)
     operation = modifiers.take() or ""
     translator = _OPERATIONS.get(operation)

@@ -50,6 +50,8 @@ def _touched(group: Group, touches: list[tuple[int, bool]]) -> None:
 @translates("wgmma", section="9.7.15")
 def wgmma(instruction: Instruction, build: Builder) -> Step:
     """One of fence, commit_group, wait_group and mma_async."""
+    if not build.kernel.target.startswith("sm_90"):
+        raise Unsupported(instruction, f"wgmma is for sm_90a, this kernel for {build.kernel.target}")
     modifiers = build.modifiers(instruction)
     action = modifiers.one_of("fence", "commit_group", "wait_group", "mma_async")
     for flag in ("sync", "aligned"):
