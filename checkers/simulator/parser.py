@@ -22,7 +22,8 @@ _MODULE_SPACES = (".global", ".const", ".shared", ".local")
 
 def parse(text: str) -> Module:
     """Reads a PTX text. Raises PtxSyntaxError, with the line, for anything that is not PTX."""
-    return _Parser(text).module()
+    # Texts made to be handed to the driver may end in the zero of a C string.
+    return _Parser(text.rstrip("\0")).module()
 
 
 class _Parser:

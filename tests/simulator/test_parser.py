@@ -51,6 +51,10 @@ def test_the_head_of_a_module() -> None:
     assert (module.version, module.target, module.functions) == ("8.8", "sm_100a", {})
 
 
+def test_a_text_may_end_in_the_zero_of_a_c_string() -> None:
+    assert module_of(".entry k() { ret; }\n\0").entry("k").instructions[0].opcode == "ret"
+
+
 def test_a_kernel_is_found_by_name_and_its_directives_are_read() -> None:
     module = module_of(
         ".visible .entry first(.param .u32 n)\n.reqntid 128, 2\n.maxnreg 64\n.minnctapersm 1\n"

@@ -58,20 +58,20 @@ L0: L1:
 .section .debug_str { $info: .b8 95, 120, 0 }
 """
 WORDS = [word for word in re.split(r"(\s+|[,;{}()\[\]<>:|@!+*?])", TEXT) if word]
-SECONDS = 2.0  # for texts that are read in milliseconds: a loaded machine, not a long search
+SECONDS = 2.0  # of the processor, for texts that are read in a fraction of that
 
 unhurried = settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def must_answer(text: str) -> None:
     """Parses ``text``: only one error may come out, with a line that the text has, and soon."""
-    start = time.perf_counter()
+    start = time.process_time()
     try:
         assert isinstance(parse(text), Module)
     except PtxSyntaxError as error:
         assert 1 <= error.line <= text.count("\n") + 1
         assert str(error).startswith(f"PTX line {error.line}: found ")
-    assert time.perf_counter() - start < SECONDS
+    assert time.process_time() - start < SECONDS
 
 
 @given(st.text(max_size=200))
@@ -163,6 +163,6 @@ def test_time_grows_with_the_text() -> None:
 def test_a_long_kernel_takes_little_time() -> None:
     lines = "\t.loc 1 16 2\n\t@%p1 fma.rn.f32 accel.x, accel.y, 0f3F800000, accel.z;\n" * 5000
     text = TEXT.replace("start: /* comment */\n", f"start:\n{lines}")
-    start = time.perf_counter()
+    start = time.process_time()
     assert len(parse(text).entry("k").instructions) == 5012
-    assert time.perf_counter() - start < SECONDS
+    assert time.process_time() - start < SECONDS
