@@ -1,8 +1,7 @@
 """Tensor copies through a tensor map, tiled mode, manual 9.7.9.27, 5.5.3 and 5.5.7.
 
-The innermost coordinate is a multiple of 16 bytes everywhere, and
-no coordinate of a store is negative: an H200
-answers others with an illegal instruction.
+The innermost coordinate is a multiple of 16 bytes everywhere and none is negative in a store: an
+H200 answers others with an illegal instruction.
 """
 
 from __future__ import annotations
