@@ -45,6 +45,9 @@ class Case:
     needs_gpu: too large, or too slow, for the CPU.
     sparse: reaches far but touches little (three rows, 2 GiB apart): the simulator can run it
         although it needs_gpu.
+    window: only for the simulator: so many elements at either end of each flat tensor are filled
+        and compared, and only the first and the last blocks of the grid run. What lies between
+        takes no memory.
     """
 
     name: str
@@ -52,6 +55,7 @@ class Case:
     why: str = ""
     needs_gpu: bool = False
     sparse: bool = False
+    window: int = 0
 
     def __getitem__(self, key: str) -> Any:
         return self.parameters[key]

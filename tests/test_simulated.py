@@ -119,6 +119,12 @@ def test_where_an_answer_runs():
 def test_which_cases_a_place_takes():
     plain, large = Case("plain"), Case("large", needs_gpu=True)
     far = Case("far", needs_gpu=True, sparse=True)
+    ends = Case("ends", window=8)
+    assert [Place(kind).takes(ends) for kind in ("cuda", "simulator", "interpreter")] == [
+        False,
+        True,
+        False,
+    ]
     assert [Place("cuda").takes(case) for case in (plain, large, far)] == [True] * 3
     assert [Place("simulator").takes(case) for case in (plain, large, far)] == [True, False, True]
     assert [Place("interpreter").takes(case) for case in (plain, large, far)] == [

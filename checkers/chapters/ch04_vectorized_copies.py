@@ -51,9 +51,14 @@ def random_like(case: Case, shape: tuple[int, ...], generator: torch.Generator) 
 
 def flat_input(case: Case, generator: torch.Generator) -> tuple[torch.Tensor]:
     """x of the case's ``shape``. A huge one repeats a block whose length is no power of two: an
-    address that wrapped around never holds the right value by chance."""
+    address that wrapped around never holds the right value by chance. Of one with a window only the
+    ends are filled."""
     shape = case["shape"]
     numel = torch.Size(shape).numel()
+    if case.window:
+        x = torch.empty(numel, dtype=case.dtype)
+        x[: case.window], x[-case.window :] = random_like(case, (2, case.window), generator)
+        return (x.view(shape),)
     block = random_like(case, (min(numel, 1_000_003),), generator)
     if "special_values" in case.name:
         special = torch.tensor([float("nan"), float("inf"), -float("inf"), -0.0, 0.0, 1e-7])
@@ -115,8 +120,8 @@ def bytes_of(tensors: int) -> Callable[[tuple], int]:
 
 def case(name: str, why: str, shape: tuple[int, ...], dtype: str, **options: object) -> Case:
     """A case of the flat exercises."""
-    needs_gpu = bool(options.pop("needs_gpu", False))
-    return Case(name, {"shape": shape, "dtype": dtype, **options}, why, needs_gpu)
+    flags = {name: options.pop(name) for name in ("needs_gpu", "window") if name in options}
+    return Case(name, {"shape": shape, "dtype": dtype, **options}, why, **flags)
 
 
 def matrix(name: str, why: str, M: int, N: int, dtype: str, **options: object) -> Case:
@@ -249,6 +254,13 @@ VECTOR = Exercise(
             (2**32 + 3 * TILE["bfloat16"],),
             "bfloat16",
             needs_gpu=True,
+        ),
+        case(
+            "huge_ends",
+            "the same, only its first and last tiles",
+            (2**32 + 3 * TILE["bfloat16"],),
+            "bfloat16",
+            window=3 * TILE["bfloat16"],
         ),
     ),
     inputs=flat_input,

@@ -20,6 +20,7 @@ from checkers.grading.poison import poison_
 GUARD_BYTES = 1 << 16
 GUARD_INTEGER = 0x7B
 SPARSE = 1000  # elements of a tensor's extent to one of its own, from which on gaps stay untouched
+VIRTUAL = 1 << 31  # bytes of a CPU tensor, from which on it gets no guards and no poison
 SPOILS, SHOWS = float("nan"), 27008.0  # marks of guard zones, around inputs and around outputs
 
 # Operators that allocate, view, or only look at a tensor's description.
@@ -103,6 +104,11 @@ def guarded_copy(tensor: torch.Tensor, device: Any) -> Guarded:
     return kept
 
 
+def virtual(tensor: torch.Tensor) -> bool:
+    """So large a CPU tensor that only its ends are used: writing all of it would take memory."""
+    return tensor.device.type == "cpu" and tensor.nbytes > VIRTUAL
+
+
 @dataclass
 class Watch(TorchDispatchMode):
     """While entered, notes operators and gives fresh tensors guard zones and poison.
@@ -127,7 +133,8 @@ class Watch(TorchDispatchMode):
         name = func._schema.name
         if name not in FREE_OPS and name not in self.allowed and name not in self.used:
             self.used.append(name)
-        if ("empty" in name or name in FILLED_OPS) and isinstance(result, torch.Tensor):
+        fresh = "empty" in name or name in FILLED_OPS
+        if fresh and isinstance(result, torch.Tensor) and not virtual(result):
             kept = guarded(result.shape, result.stride(), result.dtype, result.device, SHOWS)
             if name in FILLED_OPS:
                 kept.tensor.copy_(result)

@@ -97,7 +97,7 @@ def run_stage(
     reason = f"right on {len(results.passed)} cases"
     if results.too_large:
         reason += f"; not enough free GPU memory for {', '.join(results.too_large)}"
-    waiting = [case.name for case in exercise.cases if not place.takes(case)]
+    waiting = [case.name for case in exercise.cases if case.needs_gpu and not place.takes(case)]
     if waiting:
         reason += f"; not tried without a GPU: {', '.join(waiting)}"
     measures = {

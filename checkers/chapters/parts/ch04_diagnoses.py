@@ -155,7 +155,7 @@ VECTOR: tuple[Diagnosis, ...] = (
         "Right on small tensors, wrong past 2**32 elements: tile * TILE is computed in 32 "
         "bits. Widen the tile's number first: cutlass.Int64(bidx).",
         "Large tensors",
-        cases=frozenset({"huge_index"}),
+        cases=frozenset({"huge_index", "huge_ends"}),
         passing=frozenset({"three_tiles", "one_tile"}),
     ),
     Diagnosis(

@@ -159,7 +159,6 @@ VECTOR: tuple[Mistake, ...] = (
         "run",
         "tile * TILE is computed in 32 bits",
         replace=(("cutlass.Int64(bidx)", "bidx"),),
-        needs_gpu=True,
     ),
     Mistake(
         "vectors_overlap",
