@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -151,8 +152,8 @@ class Run:
         if self.clusters * threads <= THREADS_TOGETHER:
             together = self.clusters
         try:
-            for first in range(0, self.clusters, together):
-                wave = Wave(self, first, min(together, self.clusters - first))
+            for first, count in self._spans(together):
+                wave = Wave(self, first, count)
                 wave.go()
                 self.blocks_done += wave.blocks
                 if time.monotonic() - self.started > self.limits.seconds:
@@ -160,6 +161,20 @@ class Run:
         except Stop as stop:
             return str(stop)
         return ""
+
+    def _spans(self, together: int) -> Iterator[tuple[int, int]]:
+        """(first, count): the clusters of each wave, at most ``together``.
+
+        A launch with the attribute "ends": n runs only its first and its last n clusters, for
+        grids that are too large to run whole.
+        """
+        ends = self.launch.attributes.get("ends", self.clusters)
+        parts = [range(self.clusters)]
+        if 2 * ends < self.clusters:
+            parts = [range(ends), range(self.clusters - ends, self.clusters)]
+        for part in parts:
+            for first in part[::together]:
+                yield first, min(together, part.stop - first)
 
 
 def _unravel(index: np.ndarray, shape: np.ndarray) -> np.ndarray:
