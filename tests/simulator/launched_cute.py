@@ -81,8 +81,9 @@ def tma_kernel(
     to, gmem = cpasync.tma_partition(
         atom, 0, cute.make_layout(1), cute.group_modes(tile, 0, 2), cute.group_modes(tiles, 0, 2)
     )
-    if tid == 0:
-        cute.arch.mbarrier_arrive_and_expect_tx(barrier, 32 * 64 * 2)
+    if cute.arch.make_warp_uniform(tid // 32) == 0:  # the copy elects one thread itself
+        with cute.arch.elect_one():
+            cute.arch.mbarrier_arrive_and_expect_tx(barrier, 32 * 64 * 2)
         cute.copy(atom, gmem, to, tma_bar_ptr=barrier)
     cute.arch.mbarrier_wait(barrier, 0)
     for row in range(32):

@@ -15,7 +15,7 @@ import pytest
 import torch
 from cutlass.cute.runtime import from_dlpack, make_fake_compact_tensor, make_ptr
 
-from checkers.simulator.launch import catching
+from checkers.simulator.launch import KernelFault, catching, simulating
 from checkers.simulator.launch.catcher import LaunchError
 from checkers.simulator.tensormap import decode
 from tests.simulator import launched_cute as kernels
@@ -208,3 +208,24 @@ def test_hardware_info_is_that_of_the_chosen_gpu():
         assert info.get_device_multiprocessor_count() == 148
         assert info.get_max_active_clusters(1) == 148
         assert info.get_l2_cache_size_in_bytes() == 126 * 2**20
+
+
+def test_a_fault_is_raised_where_that_is_asked_for():
+    a, b, c = vectors()
+    with simulating("h100", raises=True) as results, pytest.raises(KernelFault, match=r"a\[200\]"):
+        kernels.add_one_too_many(from_dlpack(a), from_dlpack(b), from_dlpack(c))
+    assert len(results) == 1
+    with simulating("h100") as results:
+        kernels.add_one_too_many(from_dlpack(a), from_dlpack(b), from_dlpack(c))
+    assert not results[0].ok and torch.equal(c, a + b)
+
+
+def test_tma_clusters_and_shared_memory_run_end_to_end():
+    source = torch.randn(64, 128).half()
+    out, ranks = torch.zeros(32, 64, dtype=torch.float16), torch.zeros(256)
+    with simulating("h100") as results:
+        kernels.tma_copy(from_dlpack(source), from_dlpack(out))
+        kernels.ranks(from_dlpack(ranks))
+    assert [result.faults for result in results] == [[], []]
+    assert torch.equal(out, source[:32, :64])
+    assert ranks.reshape(4, 64).unique(dim=1).reshape(-1).tolist() == [0, 1, 0, 1]

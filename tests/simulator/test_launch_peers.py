@@ -17,7 +17,7 @@ pytest.importorskip("quack", reason="quack-kernels is not installed: pip install
 @pytest.fixture(scope="module")
 def quack() -> Iterator[SimpleNamespace]:
     """The functions that are called; imported where a GPU seems to be, as they expect."""
-    with catching():  # which also keeps its cache of compiled objects off, read when imported
+    with catching():
         from quack.cross_entropy import cross_entropy
         from quack.rmsnorm import rmsnorm
         from quack.softmax import softmax

@@ -26,7 +26,7 @@ class KernelFault(RuntimeError):
     """A simulated kernel has faults; ``result`` has them all."""
 
     def __init__(self, result: Any) -> None:
-        errors = [fault for fault in result.faults if fault.severity == "error"]
+        errors = [fault for fault in result.faults if fault.is_error]
         super().__init__("\n\n".join(str(fault) for fault in errors))
         self.result = result
 
@@ -94,7 +94,7 @@ def simulating(
         results.append(result)
         if on_result is not None:
             on_result(result)
-        if raises and any(fault.severity == "error" for fault in result.faults):
+        if raises and not result.ok:
             raise KernelFault(result)
 
     with catching(gpu, run):

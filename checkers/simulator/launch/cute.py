@@ -12,6 +12,7 @@ import ctypes
 import functools
 import inspect
 import re
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,7 +24,7 @@ import torch
 
 from checkers.simulator.gpus import GPU
 from checkers.simulator.launch.catcher import call_with_names, unseen
-from checkers.simulator.launch.cute_runtime import Binary, Runtime, unpacked
+from checkers.simulator.launch.cute_runtime import Runtime, unpacked
 from checkers.simulator.launch.device import pretended
 from checkers.simulator.launch.tensors import OWNER, named
 
@@ -33,6 +34,11 @@ NO_CACHES = {
     "FLASH_ATTENTION_CUTE_DSL_CACHE_ENABLED": "0",
     "CUTE_DSL_DISABLE_FILE_CACHING": "1",
 }
+# The same for those that have read their environment already: module and attribute.
+CACHE_FLAGS = (
+    ("quack.cache", "CACHE_ENABLED"),
+    ("flash_attn.cute.cache_utils", "CUTE_DSL_CACHE_ENABLED"),
+)
 
 
 @contextlib.contextmanager
@@ -48,6 +54,9 @@ def cute_catching(gpu: GPU) -> Iterator[None]:
         environment = NO_CACHES | {"CUTE_DSL_ARCH": gpu.arch, "CUTE_DSL_LINEINFO": "1"}
         stack.enter_context(mock.patch.dict("os.environ", environment))
         stack.enter_context(_settings(gpu))
+        for module, flag in CACHE_FLAGS:
+            if module in sys.modules:
+                stack.enter_context(mock.patch.object(sys.modules[module], flag, False))
         for owner, name, replacement in _patches(Path(scratch)):
             stack.enter_context(mock.patch.object(owner, name, replacement))
         yield
@@ -62,7 +71,7 @@ def _settings(gpu: GPU) -> Iterator[None]:
     CuTeDSL._get_dsl()
     with contextlib.ExitStack() as stack:
         for dsl in DSLSingletonMeta._instances.values():
-            settings = {"arch": gpu.arch, "lineinfo": True, "disable_file_caching": True}
+            settings = {"_arch": gpu.arch, "lineinfo": True, "disable_file_caching": True}
             for name, value in settings.items():
                 stack.callback(setattr, dsl.envar, name, getattr(dsl.envar, name, None))
                 setattr(dsl.envar, name, value)
@@ -82,6 +91,7 @@ def _patches(scratch: Path) -> Iterator[tuple[Any, str, Any]]:
     yield BaseDSL, "_func", _noting_jit_arguments(BaseDSL._func)
     yield Compiled, "__call__", _noting_arguments(Compiled.__call__)
     yield JitExecutor, "__call__", _noting_arguments(JitExecutor.__call__)
+    yield JitExecutor, "run_compiled_program", _raising(JitExecutor.run_compiled_program)
     yield Compiled, "_load_cuda_library", _forgetting_handles(Compiled._load_cuda_library)
     yield _Tensor, "__init__", _from_torch(_Tensor.__init__)
     with contextlib.suppress(ImportError):
@@ -102,8 +112,7 @@ def _with_runtime(original: Callable[..., Any], scratch: Path) -> Callable[..., 
         engine = result[0] if isinstance(result, tuple) else result
         written = [file for file in path.parent.glob(f"{path.name}*.ptx") if file not in before]
         # A host function that launches nothing has no kernels, and no PTX.
-        binary = Binary("\n".join(file.read_text() for file in written))
-        engine._simulated_runtime = Runtime(binary)
+        engine._simulated_runtime = Runtime([file.read_text() for file in written])
         engine._simulated_runtime.register(engine)
         if path.parent == scratch:
             for file in written:
@@ -152,6 +161,17 @@ def _noting_arguments(original: Callable[..., Any]) -> Callable[..., Any]:
         return call_with_names(functools.partial(original, self), names, *args, **kwargs)
 
     return __call__
+
+
+def _raising(original: Callable[..., Any]) -> Callable[..., Any]:
+    """For a call that gets by the others: what a callback raised comes out as itself."""
+
+    @functools.wraps(original)
+    @unseen
+    def run(*args: Any) -> Any:
+        return call_with_names(original, lambda: (), *args)
+
+    return run
 
 
 def _signature(compiled: Any) -> inspect.Signature | None:

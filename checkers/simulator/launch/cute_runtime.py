@@ -66,31 +66,24 @@ def unpacked(packed: int) -> Any:
     return ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, c_int, c_void_p)(call)
 
 
-@dataclass
-class Binary:
-    """The device code of one compiled function."""
-
-    ptx: str
-
-
 @dataclass(eq=False)
 class Kernel:
-    """What a cudaKernel_t stands for."""
+    """What a cudaKernel_t stands for: ``ptx`` is the whole module."""
 
-    binary: Binary
+    ptx: str
     name: str
     handles: ClassVar[itertools.count[int]] = itertools.count(0x10000, 16)
     handle: int = field(default_factory=lambda: next(Kernel.handles))
 
 
 class Runtime:
-    """The runtime of one execution engine, which holds the code of one binary.
+    """The runtime of one execution engine. modules: the PTX of its device code.
 
     Its callbacks must live as long as the engine.
     """
 
-    def __init__(self, binary: Binary) -> None:
-        self.binary = binary
+    def __init__(self, modules: list[str]) -> None:
+        self.modules = modules
         self.kernels: dict[int, Kernel] = {}
         self.callbacks = {name: self._callback(name, *form) for name, form in FORMS.items()}
         for name in REFUSED:
@@ -116,11 +109,10 @@ class Runtime:
     # --- libraries and kernels
 
     def load(self, library: Any, code: int, *_: Any) -> None:
-        library[0] = id(self.binary)
+        library[0] = next(Kernel.handles)
 
     def get_kernel(self, kernel: Any, library: int, name: bytes) -> None:
-        found = Kernel(self.binary, name.decode())
-        parameters.header(found.binary.ptx, found.name)  # an error here and not at the launch
+        found = Kernel(parameters.module_with(self.modules, name.decode()), name.decode())
         self.kernels[found.handle] = found
         kernel[0] = found.handle
 
@@ -198,7 +190,7 @@ class Runtime:
         """Builds the record of a launch and hands it to the active catcher."""
         catcher = Catcher.active()
         kernel = self.kernels[handle]
-        ptx = kernel.binary.ptx
+        ptx = kernel.ptx
         data = parameters.read(ptx, kernel.name, pointers)
         catcher.deliver(
             Launch(

@@ -6,8 +6,10 @@ directives).
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -43,6 +45,15 @@ def header(ptx: str, kernel: str) -> Header:
     )
     cluster = re.search(r"\.reqnctapercluster\s+([\d,\s]+)", found["rest"])
     return Header(sizes, _three(cluster[1]) if cluster else None)
+
+
+def module_with(modules: Iterable[str], kernel: str) -> str:
+    """The PTX that has the kernel. Raises KeyError where none has."""
+    for ptx in modules:
+        with contextlib.suppress(KeyError):
+            header(ptx, kernel)
+            return ptx
+    raise KeyError(f"no PTX was kept that has a kernel {kernel!r}")
 
 
 def target(ptx: str) -> str:
