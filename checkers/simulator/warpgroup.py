@@ -81,6 +81,7 @@ class WgmmaState:
         self._accumulators: dict[tuple[int, ...], Accumulator] = {}
         self._holders: dict[int, list[Accumulator]] = {}
         self._agents: dict[int, Any] = {}
+        self._announced: dict[int, tuple[int, set[Any], int]] = {}
         wave.exit_checks.append(self._at_exit)
 
     # --- registers -----------------------------------------------------------------------------
@@ -93,6 +94,16 @@ class WgmmaState:
             first = int(self.groups.warps[one, 0])
             found = self._agents[one] = self.wave.clocks.agent(cluster, ("wgmma", first))
         return found
+
+    def announced(self, one: int) -> tuple[int, set[Any]]:
+        """The engine's time of a warpgroup's present, uncommitted wgmma-group, and the tiles that
+        were announced to the memory for it."""
+        first = int(self.groups.warps[one, 0])
+        found = self._announced.get(one)
+        if found is None or self.committed[first] >= found[2]:
+            found = (self.agent(one).tick(), set(), self._serial + 1)
+            self._announced[one] = found
+        return found[:2]
 
     def accumulator(self, slots: tuple[int, ...], fragment: Fragment) -> Accumulator:
         """The accumulator in these registers."""
@@ -293,7 +304,8 @@ class WgmmaState:
         one.left[at] = False
         one.run(at)
         for position in at.tolist():
-            self.wave.memory.end_async(one.tickets[position])
+            if one.tickets[position] is not None:
+                self.wave.memory.end_async(one.tickets[position])
 
     def _at_exit(self, block: int) -> None:
         """Reports what a block that ends leaves in flight."""

@@ -284,12 +284,19 @@ def _mma_async(instruction: Instruction, build: Builder, modifiers: Modifiers) -
 
 
 def _begin_reads(group: Group, state: WgmmaState, issue: _Issue) -> tuple[list[Any], list[int]]:
-    """Tells the memory what each warpgroup will read; its tickets and the engines' times."""
+    """Tells the memory what each warpgroup will read; its tickets and the engines' times. All of a
+    wgmma-group share a time, and what one of it has announced the next need not."""
     tickets, times = [], []
     for position, one in enumerate(issue.groups.tolist()):
-        block, agent = int(state.groups.block[one]), state.agent(one)
-        thread = int(state.groups.warps[one, 0]) * LANES
-        times.append(agent.tick())
-        tiles = issue.tiles[position]
-        tickets.append(begin_reads(group.wave, block, tiles, agent, times[-1], thread, group.site))
+        block, (time, announced) = int(state.groups.block[one]), state.announced(one)
+        times.append(time)
+        tiles = [tile for tile in issue.tiles[position] if tile not in announced]
+        announced.update(tiles)
+        if tiles:
+            thread = int(state.groups.warps[one, 0]) * LANES
+            agent = state.agent(one)
+            ticket = begin_reads(group.wave, block, tiles, agent, time, thread, group.site)
+            tickets.append(ticket)
+        else:
+            tickets.append(None)
     return tickets, times
