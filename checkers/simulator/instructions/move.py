@@ -23,6 +23,7 @@ from checkers.simulator.building import Builder, translates
 from checkers.simulator.group import Group
 from checkers.simulator.instructions.families import only_type
 from checkers.simulator.kernel import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, Step
+from checkers.simulator.memory.regions import CONST_WINDOW
 from checkers.simulator.modifiers import Modifiers, Unsupported
 from checkers.simulator.program import TYPE_BITS, Instruction, Register, Vector
 from checkers.simulator.registers import NUMPY
@@ -118,11 +119,16 @@ def cvta(instruction: Instruction, build: Builder) -> Step:
     """``cvta.space.u64 p, a`` and ``cvta.to.space.u64 p, a``."""
     modifiers = build.modifiers(instruction)
     back = modifiers.flag("to")
-    window = np.uint64(_SPACES[_space(modifiers)])
+    space = _space(modifiers)
+    window = np.uint64(_SPACES[space])
     kind = modifiers.type()
     modifiers.done()
     if kind != "u64":
         raise Unsupported(instruction, "generic addresses have 64 bits here: .u64 was expected")
+    if not window and not back:
+        # Already generic, unless its upper half was lost: mov.b32 of a parameter, widened again.
+        own = np.uint64({"const": CONST_WINDOW}.get(space, PARAM_WINDOW if "param" in space else 0))
+        return build.elementwise(instruction, lambda a: a | own, kind, (kind,))
     if not window:
         return build.elementwise(instruction, lambda a: a, kind, (kind,))
     if back:
