@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from checkers.simulator.faults import Access, Kind, learners_place
+from checkers.simulator.faults import Access, Kind, Severity, learners_place
 from checkers.simulator.machine import Wait
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ class NamedBarrier:
     """One barrier of one block.
 
     count: threads that take part, 0 for all of the block.  arrived: (warps of the block, 32) bool.
+    again: warps that came once more before it was over: with a count, each coming counts.
     generation: how often it was over.
     """
 
@@ -75,6 +76,7 @@ class NamedBarrier:
         self.site: Instruction | None = None
         self.thread: int | None = None
         self.arrived = np.zeros((self.wave.warps_per_block, 32), bool)
+        self.again = 0
         self.sites: dict[int, Instruction] = {}  # warp of the block: where it arrived
         self.waiting: list[tuple[Group, Form]] = []
         self.wait = BarrierWait("bar", False, self)
@@ -100,7 +102,7 @@ class NamedBarrier:
     def missing(self) -> int:
         """How many warps are still to come."""
         if self.count:
-            return self.count // 32 - int(self.complete_warps().sum())
+            return self.count // 32 - int(self.complete_warps().sum()) - self.again
         return int((self.live() & ~self.arrived).any(axis=1).sum())
 
     # --- arriving --------------------------------------------------------------------------------
@@ -136,6 +138,7 @@ class NamedBarrier:
     ) -> list[Group]:
         wave, threads = self.wave, now.threads()
         rows = now.warps - self.first_warp
+        self.again += int((self.arrived[rows] & now.active()).any(axis=1).sum())
         self.arrived[rows] |= now.active()
         for row in rows.tolist():
             self.sites.setdefault(row, now.site)
@@ -183,22 +186,36 @@ class NamedBarrier:
 
     # --- faults ----------------------------------------------------------------------------------
 
-    def _report(self, message: str, group: Group | None = None) -> None:
+    def _report(
+        self, message: str, group: Group | None = None, severity: Severity = Severity.ERROR
+    ) -> None:
         other = None
         if self.site is not None:
             other = Access(self.thread, self.site, f"first to come to barrier {self.number}")
-        self.wave.faults.report(Kind.BARRIER, message, group=group, other=other)
+        self.wave.faults.report(Kind.BARRIER, message, group=group, other=other, severity=severity)
 
     def _without_repeaters(
         self, part: Group, rows: np.ndarray, form: Form, going: list[Group]
     ) -> Group | None:
-        """``part`` without lanes that have arrived already; these are reported and go on."""
+        """``part`` without lanes that have arrived already, where that can't be; these go on.
+
+        With a count it can be: the manual warns of it, and FlashAttention's epilogue lives by it (a
+        warp arrives for its own part and then waits for all). So that is a note.
+        """
         again = self.arrived[rows] & part.active()
         if not again.any():
             self._check_divergence(part, rows, form)
             return part
         those = part.narrowed(again)
         assert those is not None
+        if self.count:
+            self._report(
+                f"a warp comes to barrier {self.number} again before the barrier is over, and "
+                f"counts once more: {self._tally()}",
+                those,
+                Severity.NOTE,
+            )
+            return part
         self._report(
             f"a warp comes to barrier {self.number} again before the barrier is over: "
             f"{self._tally()}",
@@ -249,7 +266,7 @@ class NamedBarrier:
             )
 
     def _tally(self) -> str:
-        came = int(self.complete_warps().sum()) * 32
+        came = (int(self.complete_warps().sum()) + self.again) * 32
         total = self.count or int(self.live().any(axis=1).sum()) * 32
         return f"{came} of {total} threads have arrived"
 
