@@ -23,6 +23,7 @@ MODULES = (
     "tensormap",
     "remote",
     "matrix",
+    "matrix_moves",
     "wgmma",
     "tcgen05",
 )

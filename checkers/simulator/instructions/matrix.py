@@ -1,10 +1,10 @@
-"""Matrix instructions of a single warp: ldmatrix, stmatrix, movmatrix and mma.sync.
+"""mma.sync: multiplications of a single warp, all in registers.
 
-PTX ISA 9.7.14.5. All lanes of a warp take part; the manual calls anything else undefined, here it
-is a fault.
+PTX ISA 9.7.14.5.14. All lanes of a warp take part; the manual calls anything else undefined, here
+it is a fault.
 
-Left out, each an Unsupported that says so: mma.m8n8k4 of f16 (of Volta), 4-bit and 1-bit integers
-(slow paths since Hopper), .kind::… and block scaling (sm_120a), the 4- and 6-bit forms of ldmatrix.
+Left out, each an Unsupported that says so: m8n8k4 of f16 (of Volta), 4-bit and 1-bit integers (slow
+paths since Hopper), mma.sp, .kind::f8f6f4 and block scaling (sm_120a).
 """
 
 from __future__ import annotations
@@ -15,15 +15,12 @@ import numpy as np
 
 from checkers.simulator import matrix_layouts as layouts
 from checkers.simulator.building import Builder, translates
-from checkers.simulator.faults import Kind
 from checkers.simulator.group import Group
 from checkers.simulator.kernel import Step
 from checkers.simulator.matrix_arithmetic import ELEMENT_BYTES, FLOP_NAMES, add_product, values
 from checkers.simulator.meetings import collective
-from checkers.simulator.modifiers import Modifiers, Unsupported
+from checkers.simulator.modifiers import Unsupported
 from checkers.simulator.program import Instruction, Operand, Vector
-
-COUNTS = {"x1": 1, "x2": 2, "x4": 4}
 
 
 def elements(operand: Operand, instruction: Instruction, count: int) -> tuple[Operand, ...]:
@@ -33,136 +30,6 @@ def elements(operand: Operand, instruction: Instruction, count: int) -> tuple[Op
         raise Unsupported(instruction, f"{count} registers were expected, not {len(found)}")
     return found
 
-
-# --- ldmatrix, stmatrix, movmatrix -------------------------------------------------------------
-
-
-def _space(modifiers: Modifiers) -> str:
-    return (
-        "shared"
-        if modifiers.one_of("shared", "shared::cta", default="generic") != ("generic")
-        else "generic"
-    )
-
-
-def _rows(group: Group, lanes: int) -> Group | None:
-    """The lanes whose addresses count: those of the first ``lanes``."""
-    if lanes == 32:
-        return group
-    return group.narrowed(np.broadcast_to(np.arange(32) < lanes, (group.n, 32)))
-
-
-def _aligned(group: Group, address: np.ndarray, what: str) -> np.ndarray:
-    """``address`` with what is no multiple of 16 reported and rounded down."""
-    wrong = (address & np.uint64(15)) != 0
-    if wrong.any():
-        part = group.narrowed(np.broadcast_to(wrong, (group.n, 32)))
-        if part is not None:
-            group.wave.faults.report(
-                Kind.MISALIGNED,
-                f"A row address of {what} is no multiple of 16 bytes.",
-                group=part,
-            )
-        address = address & ~np.uint64(15)
-    return address
-
-
-def _transposed(matrices: np.ndarray) -> np.ndarray:
-    """(..., 8 rows, 4 words) of 16-bit elements, rows and columns exchanged."""
-    halves = np.ascontiguousarray(matrices).view(np.uint16)
-    return np.ascontiguousarray(np.swapaxes(halves, -1, -2)).view(np.uint32)
-
-
-@translates("ldmatrix", section="9.7.14.5.15")
-def ldmatrix(instruction: Instruction, build: Builder) -> Step:
-    """8x8 matrices of 16-bit elements: lane i gives the address of row i%8 of matrix i/8, and gets
-    word i%4 of row i/4 of each. Counted as the shared load of 16 bytes a lane that it is."""
-    modifiers = build.modifiers(instruction)
-    for flag in ("sync", "aligned"):
-        modifiers.flag(flag)
-    modifiers.one_of("m8n8")
-    count = COUNTS[modifiers.one_of(*COUNTS)]
-    transpose = modifiers.flag("trans")
-    space = _space(modifiers)
-    modifiers.one_of("b16")
-    modifiers.done()
-    registers = elements(instruction.operands[0], instruction, count)
-    writers = [build.destination(register, "b32") for register in registers]
-    address = build.address(instruction.operands[1])
-
-    def step(group: Group) -> None:
-        part = _rows(group, 8 * count)
-        if part is None:
-            return
-        where = _aligned(part, address(part), "ldmatrix")
-        words = np.stack(part.wave.memory.load(part, space, where, 4, 4), axis=-1)
-        part.wave.counters.add("ldmatrix_bytes", 128 * count * part.n, group.site)
-        matrices = words[:, : 8 * count].reshape(part.n, count, 8, 4)
-        if transpose:
-            matrices = _transposed(matrices)
-        for m, write in enumerate(writers):
-            write(group if part.n == group.n else part, matrices[:, m].reshape(part.n, 32))
-
-    return collective("ldmatrix", 1, step)
-
-
-@translates("stmatrix", section="9.7.14.5.16")
-def stmatrix(instruction: Instruction, build: Builder) -> Step:
-    """The inverse of ldmatrix."""
-    modifiers = build.modifiers(instruction)
-    for flag in ("sync", "aligned"):
-        modifiers.flag(flag)
-    modifiers.one_of("m8n8")
-    count = COUNTS[modifiers.one_of(*COUNTS)]
-    transpose = modifiers.flag("trans")
-    space = _space(modifiers)
-    modifiers.one_of("b16")
-    modifiers.done()
-    address = build.address(instruction.operands[0])
-    registers = elements(instruction.operands[1], instruction, count)
-    readers = [build.source(register, "b32") for register in registers]
-
-    def step(group: Group) -> None:
-        part = _rows(group, 8 * count)
-        if part is None:
-            return
-        where = _aligned(part, address(part), "stmatrix")
-        parts = [np.broadcast_to(read(group), (group.n, 32)) for read in readers]
-        matrices = np.stack(parts, axis=1).reshape(group.n, count, 8, 4)
-        if transpose:
-            matrices = _transposed(matrices)
-        words = np.zeros((group.n, 32, 4), np.uint32)
-        words[:, : 8 * count] = matrices.reshape(group.n, 8 * count, 4)
-        if part.n != group.n:
-            words = words[np.isin(group.warps, part.warps)]
-        data = [np.ascontiguousarray(words[..., i]) for i in range(4)]
-        part.wave.memory.store(part, space, where, data, 4)
-        part.wave.counters.add("stmatrix_bytes", 128 * count * part.n, group.site)
-
-    return collective("stmatrix", 1, step)
-
-
-@translates("movmatrix", section="9.7.14.5.17")
-def movmatrix(instruction: Instruction, build: Builder) -> Step:
-    """The transpose of an 8x8 matrix of 16-bit elements that a warp holds."""
-    modifiers = build.modifiers(instruction)
-    for flag in ("sync", "aligned"):
-        modifiers.flag(flag)
-    modifiers.one_of("m8n8")
-    modifiers.one_of("trans")
-    modifiers.one_of("b16")
-    modifiers.done()
-    write = build.destination(instruction.operands[0], "b32")
-    read = build.source(instruction.operands[1], "b32")
-
-    def step(group: Group) -> None:
-        matrix = np.broadcast_to(read(group), (group.n, 32)).reshape(group.n, 8, 4)
-        write(group, _transposed(matrix).reshape(group.n, 32))
-
-    return collective("movmatrix", 1, step)
-
-
-# --- mma.sync ----------------------------------------------------------------------------------
 
 # operand types -> the (rows, K) that there are; columns are always 8.
 SHAPES = {
