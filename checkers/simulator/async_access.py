@@ -14,6 +14,7 @@ import numpy as np
 from checkers.simulator.faults import Kind
 from checkers.simulator.kernel import SHARED_BASE
 from checkers.simulator.memory import naming
+from checkers.simulator.memory.order import SCOPES
 
 if TYPE_CHECKING:
     from checkers.simulator.group import Group
@@ -129,6 +130,9 @@ def updating(
     combine: Callable[[np.ndarray, np.ndarray], np.ndarray],
 ) -> End:
     """The destination of a reduction; as ``writing``. combine: (old bytes, new bytes)."""
+    # Each element is a relaxed atomic of its own (9.7.9.25.4.2, 9.7.13.7): no race with its like.
+    heap = part.wave.memory.heap
+    heap.strength[heap.site(part.site)] = SCOPES["gpu" if space == "global" else "cluster"]
     end = _begin(part, thread, space, block, offsets, width, agent, time, what, write=True)
     end.combine = combine
     return end

@@ -5,7 +5,7 @@ What bulk copies (instructions/bulk.py) and tensor copies (instructions/tensor_c
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -22,18 +22,31 @@ COMPLETES = "mbarrier::complete_tx::bytes"
 MULTICAST = "multicast::cluster"
 
 
-def each_lane(group: Group) -> list[tuple[Group, int]]:
-    """(a group of this lane alone, its flat thread index) for every active lane."""
+def each_lane(
+    group: Group, requests: Sequence[Sequence[int]] = (), once: bool = False
+) -> list[tuple[int, Group, int]]:
+    """(its place among the active lanes, a group of it alone, its flat thread index) of lanes.
+
+    once: of the lanes of a warp that ask for the very same, by ``requests`` (one sequence of a number
+    for each lane for each operand), only the first. A store that a whole warp executes with the same
+    operands is one store on the hardware, and could be no other by its effect.
+    """
     threads = group.threads()
     if len(threads) == 1:
-        return [(group, int(threads[0]))]
+        return [(0, group, int(threads[0]))]
     found = []
+    seen: set[tuple[int, ...]] = set()
     for i, thread in enumerate(threads.tolist()):
+        if once:
+            key = (thread // 32, *(values[i] for values in requests))
+            if key in seen:
+                continue
+            seen.add(key)
         chosen = np.zeros(len(threads), bool)
         chosen[i] = True
         part = only(group, chosen)
         assert part is not None
-        found.append((part, thread))
+        found.append((i, part, thread))
     return found
 
 

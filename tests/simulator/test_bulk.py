@@ -160,3 +160,34 @@ def test_every_lane_may_copy():
     """
     result, x, out = run(body + OUT)
     assert kinds(result) == [] and np.array_equal(out, x)
+
+
+def test_reductions_of_several_blocks_into_one_place_are_no_race():
+    body = """
+        @!%p1 bra END;
+        cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%out], [%r2], 1024;
+        cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;
+        END:
+    """
+    x, out = aligned((256,), np.uint32), aligned((256,), np.uint32, "zeros")
+    result = run_ptx(
+        HEAD + IN.format(size=1024, space="cta") + body, x=x, out=out, block=64, grid=5
+    )
+    assert kinds(result) == [] and np.array_equal(out, 5 * x)
+    plain = body.replace("cp.reduce", "cp").replace(".add.u32", "")
+    result = run_ptx(
+        HEAD + IN.format(size=1024, space="cta") + plain, x=x, out=out, block=64, grid=2
+    )
+    assert kinds(result) == ["race"]
+
+
+def test_a_store_by_a_whole_warp_is_one_store():
+    body = """
+        setp.lt.u32 %p3, %r1, 32; @!%p3 bra END;
+        cp.async.bulk.global.shared::cta.bulk_group [%out], [%r2], 1024;
+        cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;
+        END:
+    """
+    result, x, out = run(IN.format(size=1024, space="cta") + body)
+    assert kinds(result) == [] and np.array_equal(out, x)
+    assert result.counters["bulk_store_bytes"] == 1024

@@ -85,13 +85,17 @@ def _requests(
     to: Callable[[Group], np.ndarray],
     source: Callable[[Group], np.ndarray],
     size: Callable[[Group], np.ndarray],
+    once: bool = False,
 ) -> list[Request]:
-    """The copies that the lanes ask for; those of an impossible size or alignment are reported."""
+    """The copies that the lanes ask for; those of an impossible size or alignment are reported.
+
+    once: as each_lane has it.
+    """
     targets = group.lanes(to(group)).tolist()
     sources = group.lanes(source(group)).tolist()
     sizes = group.lanes(np.asarray(size(group))).tolist()
     found = []
-    for i, (part, thread) in enumerate(each_lane(group)):
+    for i, part, thread in each_lane(group, [targets, sources, sizes], once):
         to_, source_, size_ = int(targets[i]), int(sources[i]), int(sizes[i])
         if size_ % ALIGNMENT:
             group.wave.faults.report(
@@ -177,7 +181,7 @@ def _store(instruction: Instruction, build: Builder, modifiers: Modifiers, reduc
         wave = group.wave
         state = wave.state(BulkCopies)
         masks = None if byte_mask is None else np.broadcast_to(byte_mask(group), (group.n, 32))
-        for request in _requests(group, to, source, size):
+        for request in _requests(group, to, source, size, once=not reduces):
             part, count = request.part, request.size
             block = target_blocks(part, request.source, None, "shared::cta")[0]
             target, width, change = contiguous(request.to, count), ALIGNMENT, _same

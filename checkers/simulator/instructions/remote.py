@@ -85,7 +85,7 @@ def _translate(
         where = places(group, to(group), space == "")
         signals = signal(group)
         raw = [group.lanes(np.asarray(read(group))) for read in readers]
-        for i, (part, thread) in enumerate(each_lane(group)):
+        for i, part, thread in each_lane(group):
             for barrier, _ in each_barrier(part, row_of(part, group, signals), space, what):
                 if barrier.block != int(where.blocks[i]) or not where.valid[i]:
                     wave.faults.report(
@@ -137,7 +137,7 @@ def clusterlaunchcontrol(instruction: Instruction, build: Builder) -> Step:
         wave = group.wave
         where = places(group, to(group), space == "")
         signals = signal(group)
-        for i, (part, thread) in enumerate(each_lane(group)):
+        for i, part, thread in each_lane(group):
             address = row_of(part, group, signals)
             offset = np.array([int(where.offsets[i])])
             own = int(where.blocks[i])

@@ -100,15 +100,18 @@ class Boxes:
                 f"{wanted} coordinates were expected, not {len(self.coordinates)}",
             )
 
-    def of(self, group: Group, stores: bool) -> list[Box]:
-        """Those of all lanes whose map and address are sound; the others are reported."""
+    def of(self, group: Group, stores: bool, once: bool = False) -> list[Box]:
+        """Those of all lanes whose map and address are sound; the others are reported.
+
+        once: as each_lane has it.
+        """
         maps = group.lanes(self.map(group)).tolist()
         values = [group.lanes(np.asarray(c(group))).tolist() for c in self.coordinates]
         shared = [0] * len(maps)
         if self.shared is not None:
             shared = group.lanes(self.shared(group)).tolist()
         found = []
-        for i, (part, thread) in enumerate(each_lane(group)):
+        for i, part, thread in each_lane(group, [maps, shared, *values], once):
             at = [int(v[i]) for v in values]
             box = self._box(part, thread, int(maps[i]), at, int(shared[i]), stores)
             if box is not None:
@@ -260,7 +263,7 @@ def _store(
     def step(group: Group) -> None:
         wave = group.wave
         state = wave.state(BulkCopies)
-        for box in boxes.of(group, stores=True):
+        for box in boxes.of(group, stores=True, once=not reduces):
             part, covered = box.part, box.tile
             block = target_blocks(part, box.shared, None, "shared::cta")[0]
             needed = covered.store_cells()

@@ -16,6 +16,7 @@ from checkers.simulator.faults import Access, Kind
 from checkers.simulator.memory import readers
 from checkers.simulator.memory.knowledge import Agent
 from checkers.simulator.memory.lanes import line_name, thread_name
+from checkers.simulator.memory.order import SCOPES
 from checkers.simulator.memory.races import Target, engine_words
 from checkers.simulator.memory.rows import COLUMN_BITS, COLUMN_MASK
 from checkers.simulator.memory.shadow import AGENT, ASYNC, BARRIER, TIME_MASK, Shadow, put
@@ -210,6 +211,14 @@ class Asynchronous:
         plain = np.where(flagged, times & TIME_MASK, times)
         clocks = self.wave.clocks
         unseen = ~clocks.sees(threads, who, plain) & ~never & ~barrier
+        if write and unseen.any():
+            # Two reductions of one place are atomic, whoever does them.
+            heap = self.memory.heap
+            mine = heap.strength[heap.site(site)]
+            theirs = np.array(heap.strength)[shadow.site[target.index[first]]]
+            unseen &= (
+                np.minimum(mine, theirs) < SCOPES["gpu" if target.space == "global" else "cluster"]
+            )
         if unseen.any():
             i = int(np.flatnonzero(unseen)[0])
             where = int(shadow.site[target.index[first[i]]])
