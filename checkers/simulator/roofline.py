@@ -16,6 +16,7 @@ from checkers.simulator.gpus import GPU
 
 REGISTERS_GRAIN = 256  # registers are given to a warp in such pieces
 SHARED_GRAIN = 128  # and shared memory to a block, in bytes
+WAVEFRONT_BYTES = 128  # of shared memory in a pass without conflicts
 BAR = 20  # characters
 
 
@@ -180,6 +181,7 @@ def _bounds(counters: Counters, gpu: GPU, sms: int) -> list[Bound]:
         ),
     ]
     wavefronts = counters["shared_load_wavefronts"] + counters["shared_store_wavefronts"]
+    wavefronts += counters["matrix_shared_bytes"] // WAVEFRONT_BYTES
     bounds.append(
         Bound(
             "shared memory",

@@ -1,7 +1,7 @@
 """The timeline of one block: who computes, who waits for what, what is in flight. As SVG text.
 
 The log (log.py) gives events in an order that respects causes; a cost model gives them times: an
-instruction takes a cycle, a copy its latency and its bytes at the SM's share of the memory's
+instruction takes a cycle, a copy its latency and its bytes at the SM's share of the L2 cache's
 bandwidth, a matrix instruction its flop at the tensor core's rate. It is a picture of order and
 overlap, not a measurement.
 """
@@ -72,8 +72,8 @@ class _Layout:
         self.log = log
         per_clock = 1 / (gpu.sms * gpu.clock_hz)
         self.rate = {
-            "copy": gpu.hbm_bytes_per_s * per_clock,
-            "store": gpu.hbm_bytes_per_s * per_clock,
+            "copy": gpu.l2_bytes_per_clock / gpu.sms,
+            "store": gpu.l2_bytes_per_clock / gpu.sms,
             "tensor": gpu.tensor_flops[FLOPS_FALLBACK] * per_clock,
         }
         self.latency = {"copy": COPY_LATENCY, "store": STORE_LATENCY, "tensor": TENSOR_LATENCY}

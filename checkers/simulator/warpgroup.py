@@ -239,6 +239,11 @@ class WgmmaState:
         self.issued[group.rows] = self._serial
         self.pending.append(one)
         self.serials[one.serial] = one
+        if self.wave.log.enabled:
+            for position, which in enumerate(groups.tolist()):
+                part = group.only_warps(np.arange(4) + 4 * position)
+                key = ("wgmma", one.serial, which)
+                self.wave.log.start(part, key, "tensor", "wgmma", flops=run.shape.flops)
         self.quiet = False
         if self.wave.schedule.kind == "earliest":
             self._compute(one, one.left.copy())
@@ -271,10 +276,27 @@ class WgmmaState:
             if done.any():
                 self._compute(one, done)
         self._learn(group)
+        if self.wave.log.enabled:
+            self._log_wait(group)
         self.pending = [one for one in self.pending if self._open(one)]
         self.quiet = bool((self.finished >= self.issued).all())
         if self.quiet:
             self.serials.clear()
+
+    def _log_wait(self, group: Group) -> None:
+        """Each warpgroup's part of ``group`` has waited for what is finished now."""
+        of_warp = self.groups.of_warp[group.warps]
+        for which in np.unique(of_warp).tolist():
+            part = group.only_warps(of_warp == which)
+            last = int(self.finished[part.warps].max())
+            keys = [
+                ("wgmma", one.serial, which)
+                for one in self.pending
+                if one.serial <= last and which in one.groups
+            ]
+            for key in keys:
+                self.wave.log.finish(key)
+            self.wave.log.waited(part, "wgmma", *keys)
 
     def _open(self, one: Multiplication) -> bool:
         """Whether some warp of its warpgroups still has to wait for it."""

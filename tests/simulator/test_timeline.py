@@ -20,7 +20,7 @@ from checkers.simulator.timeline import (
 )
 
 H200 = gpu("h200")
-BYTES_A_CYCLE = 4.8e12 / (132 * 1.98e9)
+BYTES_A_CYCLE = 5120 / 132
 
 
 def warps(*indices: int, line: int = 0) -> SimpleNamespace:
