@@ -156,17 +156,23 @@ class Copies:
         threads = group.threads()
         self._check_commits(group, threads, leave)
         done = self.commits[threads] - leave
-        self._land_before(threads, done)
+        landed = self._land_before(threads, done)
+        if self.wave.log.enabled:
+            for operation in landed:
+                self.wave.log.finish(operation)
+            self.wave.log.waited(group, "cp.async", *landed)
         some = threads[done > 0]
         if len(some) and leave < REMEMBERED:
             last = (self.commits[some] - leave - 1) % REMEMBERED
             agents = self.wave.clocks.agents("cp.async", some)
             self.wave.clocks.learn(some, agents, self.time_of_group[last, some])
 
-    def _land_before(self, threads: np.ndarray, groups: np.ndarray) -> None:
-        """All copies of each of ``threads`` that are in a group before its number in ``groups``."""
+    def _land_before(self, threads: np.ndarray, groups: np.ndarray) -> list[CopyOperation]:
+        """Lands all copies of each of ``threads`` that are in a group before its number in
+        ``groups``; returns the operations that they belong to."""
+        landed: list[CopyOperation] = []
         if not self.pending:
-            return
+            return landed
         waiting = self._waiting
         waiting[threads] = True
         limit = np.zeros(len(waiting), np.int64)
@@ -174,8 +180,11 @@ class Copies:
         for operation in list(self.pending):
             owner = operation.threads
             chosen = operation.left & waiting[owner] & (operation.groups < limit[owner])
+            if chosen.any():
+                landed.append(operation)
             self._land(operation, chosen)
         waiting[threads] = False
+        return landed
 
     def _land(self, operation: CopyOperation, chosen: np.ndarray) -> None:
         if np.array_equal(chosen, operation.left):
