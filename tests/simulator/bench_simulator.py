@@ -122,7 +122,7 @@ def instructions() -> Iterator[dict]:
 
 def gemm() -> Iterator[dict]:
     """A 128x256x128 tile with TMA and wgmma."""
-    kernel = importlib.import_module("tests.simulator.kernels.wgmma_gemm")
+    kernel = importlib.import_module("tests.simulator.gemm_tile")
     with simulating("h200"):
         call = kernel.prepared(128, 256, 128)
         yield row("gemm", timed(call), {"M": 128, "N": 256, "K": 128})
