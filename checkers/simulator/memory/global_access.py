@@ -68,14 +68,17 @@ class GlobalAccess:
                 races.among_atomics(part, target, site, order.strength)
             flat = region.bank.view(order.bytes_each, 1)[:, 0]
             first = where // order.bytes_each
-            old = [
+            before = [
                 update(flat, first + i, [x[at] for x in inputs[i :: order.count]], True)
                 for i in range(order.count)
             ]
+            old = np.stack(before, axis=1)
+            if not np.array_equal(old, region.bank.take(where, order.bytes_each, order.count)):
+                self.wave.progressed()  # a lock that stays taken is no progress
             self.memory.patterns.atomic("global", part.threads, places[at], order)
             self._count("load", part.threads, places[at], order.width, region)
             self._count("store", part.threads, places[at], order.width, region)
-            found.append(np.stack(old, axis=1))
+            found.append(old)
             kept.append(at)
         return _together(found, kept, order)
 

@@ -41,6 +41,7 @@ class Patterns:
         self.wave = wave
         self.everywhere = everywhere
         self.here: dict[int, tuple[Released, ...]] = {}
+        self._block_lanes = wave.warps_per_block * 32
         self.pending: dict[int, list[tuple[tuple[Released, ...], int]]] = {}
 
     def _table(self, space: str) -> dict[int, tuple[Released, ...]]:
@@ -78,6 +79,7 @@ class Patterns:
                 for place in places.tolist():
                     table.pop(place, None)
             return
+        joined: dict[tuple[int, int], tuple[Released, ...]] = {}
         for place, new in zip(
             places.tolist(), self._released(threads, scope, release), strict=True
         ):
@@ -85,8 +87,11 @@ class Patterns:
             if new is None:
                 if not atomic:
                     table.pop(place, None)
-            elif new not in old:
-                table[place] = _added(old, new)
+                continue
+            pair = (id(old), id(new))
+            if pair not in joined:  # many lanes share what they release
+                joined[pair] = _added(old, new)
+            table[place] = joined[pair]
 
     def _released(self, threads: np.ndarray, scope: int, release: bool) -> list[Released | None]:
         """What each thread's strong write releases; None for nothing."""
@@ -127,16 +132,20 @@ class Patterns:
         table = self._table(space)
         if not table:
             return
+        found: dict[tuple[int, int], tuple[tuple[Released, ...], list[int]]] = {}
         for thread, place in zip(threads.tolist(), places.tolist(), strict=True):
             there = table.get(place)
             if there is None:
                 continue
             if acquire:
-                self._learn(thread, there, scope)
+                key = (id(there), thread // self._block_lanes)
+                found.setdefault(key, (there, []))[1].append(thread)
             else:
                 waiting = self.pending.setdefault(thread, [])
                 if not waiting or waiting[-1][0] is not there:
                     waiting.append((there, scope))
+        for there, those in found.values():
+            self._learn(np.array(those), there, scope)
 
     def fence_acquire(self, threads: np.ndarray, scope: int) -> None:
         """An acquire fence: what earlier strong reads saw is learnt."""
@@ -144,16 +153,17 @@ class Patterns:
             return
         for thread in threads.tolist():
             for there, read_scope in self.pending.pop(thread, ()):
-                self._learn(thread, there, min(scope, read_scope))
+                self._learn(np.array([thread]), there, min(scope, read_scope))
 
-    def _learn(self, thread: int, there: tuple[Released, ...], scope: int) -> None:
-        cluster, block = self._where(thread)
+    def _learn(self, threads: np.ndarray, there: tuple[Released, ...], scope: int) -> None:
+        """Threads of one block learn what reaches them."""
+        cluster, block = self._where(int(threads[0]))
         known: Knowledge | None = None
         for part in there:
             if part.reaches(scope, cluster, block):
                 known = part.knowledge if known is None else known.join(part.knowledge)
         if known is not None:
-            self.wave.clocks.acquire(np.array([thread]), known)
+            self.wave.clocks.acquire(threads, known)
 
 
 def _added(old: tuple[Released, ...], new: Released) -> tuple[Released, ...]:

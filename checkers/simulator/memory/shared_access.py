@@ -93,6 +93,8 @@ class SharedAccess:
         first = position // order.bytes_each
         for i in range(order.count):
             old[:, i] = update(flat, first + i, inputs[i :: order.count], False)
+        if not np.array_equal(old, self.shared.bank.take(position, order.bytes_each, order.count)):
+            self.wave.progressed()  # a lock that stays taken is no progress
         self.memory.patterns.atomic("shared", lanes.threads, position, order)
         self._count("load", lanes.threads, position, order)
         self._count("store", lanes.threads, position, order)

@@ -159,7 +159,6 @@ class Memory:
             kind = "global" if access is self._access["global"] else "shared"
             self.wave.counters.add(f"{kind}_atomics", len(found), self.site)
             self.wave.counters.add("atomics", len(found), self.site)
-        self.wave.progressed()
         return _as_registers(group, out, order)
 
     # --- for engines ---------------------------------------------------------------------------
