@@ -199,14 +199,14 @@ def _in_memory(
     verb = "writes" if write else "reads"
     if space == "shared":
         message = (
-            f"a {what} {verb} beyond the block's {part.wave.memory.shared.bytes - SHARED_BASE} "
+            f"A {what} {verb} beyond the block's {part.wave.memory.shared.bytes - SHARED_BASE} "
         )
         message += "bytes of shared memory"
         details = {}
     else:
         tensors = part.wave.memory.heap.tensors
         where, details = naming.whereabouts(tensors, int(offsets[i]), width)
-        message = f"a {what} {verb} memory that {where}"
+        message = f"A {what} {verb} memory that {where}"
     part.wave.faults.report(
         Kind.OUT_OF_BOUNDS, message, thread=who, site=part.site, details=details
     )

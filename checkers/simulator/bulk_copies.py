@@ -152,7 +152,7 @@ class BulkCopies:
             first = groups.open[0]
             self.wave.faults.report(
                 Kind.COMMIT,
-                f"the wait does not cover a {first.what} of this thread: it was never committed to a "
+                f"The wait does not cover a {first.what} of this thread: it was never committed to a "
                 "group (cp.async.bulk.commit_group)",
                 thread=thread,
                 site=group.site,
@@ -183,7 +183,7 @@ class BulkCopies:
     def _unfinished(self, copy: BulkCopy, why: str) -> None:
         self.wave.faults.report(
             Kind.EXIT_IN_FLIGHT,
-            f"the block ends with a {copy.what} in flight: {why}",
+            f"The block ends with a {copy.what} in flight: {why}",
             thread=copy.thread,
             site=copy.site,
         )

@@ -77,7 +77,7 @@ def ranks_of(mask: np.ndarray, part: Group) -> list[int]:
     if beyond:
         part.wave.faults.report(
             Kind.CLUSTER,
-            f"a multicast to the block of rank {beyond[0]}: the cluster has "
+            f"A multicast to the block of rank {beyond[0]}: the cluster has "
             f"{part.wave.cluster_size}",
             group=part,
         )
@@ -90,7 +90,7 @@ def target_blocks(part: Group, address: int, ranks: list[int] | None, space: str
     if space == "shared::cta" and where.remote[0]:
         part.wave.faults.report(
             Kind.CLUSTER,
-            "a copy to shared::cta has its destination in another block of the cluster",
+            "A copy to shared::cta has its destination in another block of the cluster",
             group=part,
         )
     own = int(where.blocks[0])

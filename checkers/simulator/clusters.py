@@ -88,7 +88,7 @@ class Clusters:
         if twice.any():
             self.wave.faults.report(
                 Kind.CLUSTER,
-                "a thread arrives at the cluster's barrier a second time without the wait between",
+                "A thread arrives at the cluster's barrier a second time without the wait between",
                 thread=int(threads[twice][0]),
                 site=group.site,
             )
@@ -156,7 +156,7 @@ class Clusters:
         if not wave.live[block * size : (block + 1) * size].any():
             wave.faults.report(
                 Kind.CLUSTER,
-                f"{what} of the block of rank {block % wave.cluster_size} is touched, but all its "
+                f"{what.capitalize()} of the block of rank {block % wave.cluster_size} is touched, but all its "
                 "threads have exited: a barrier of the cluster must stand before the exit",
                 group=group,
                 other=Access(None, self.gone.get(block), "the block's end"),
@@ -167,7 +167,7 @@ class Clusters:
         if not met.all() and not self._told(threads[met == 0]).all():
             wave.faults.report(
                 Kind.CLUSTER,
-                f"{what} of the block of rank {block % wave.cluster_size} is touched before the "
+                f"{what.capitalize()} of the block of rank {block % wave.cluster_size} is touched before the "
                 "blocks of the cluster have met: it may not have started",
                 group=group,
             )

@@ -219,7 +219,7 @@ class Copies:
         count = int(self.open[first])
         self.wave.faults.report(
             Kind.COMMIT,
-            f"the wait does not cover {count} cp.async of this thread: they were never committed to "
+            f"The wait does not cover {count} cp.async of this thread: they were never committed to "
             "a group (cp.async.commit_group)",
             group=group.narrowed(group.spread(wrong, False)),
             other=other,
@@ -244,7 +244,7 @@ class Copies:
         why = "it was never committed" if self.open[thread] else "nobody waited for it"
         self.wave.faults.report(
             Kind.EXIT_IN_FLIGHT,
-            f"the block ends with a cp.async in flight: {why}",
+            f"The block ends with a cp.async in flight: {why}",
             thread=thread,
             site=self.sites[thread],
         )

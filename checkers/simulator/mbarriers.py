@@ -57,7 +57,7 @@ class PhaseWait(Wait):
         if self.skipped and self.site is not None:
             self.barrier.report(
                 Kind.PHASE,
-                f"waits on {self.barrier.name} for parity {self.phase & 1}, as it did the last time: "
+                f"A wait on {self.barrier.name} is for parity {self.phase & 1}, as it did the last time: "
                 f"phase {self.phase - 1} lies between, with the other parity",
                 self.thread,
                 self.site,
@@ -166,6 +166,7 @@ class Mbarrier:
     def report(self, kind: Kind, message: str, thread: int | None, site: Instruction) -> None:
         """A fault at this barrier, beside the place where it was initialised."""
         other = Access(self.thread, self.site, f"initialised with count {self.expected}")
+        message = message[0].upper() + message[1:]
         self.wave.faults.report(kind, message, thread=thread, site=site, other=other)
 
     def arrive(
@@ -188,7 +189,7 @@ class Mbarrier:
             if self.expected < 0:
                 self.report(
                     Kind.MBARRIER,
-                    f"arrive_drop takes {count} from {self.name}, more than it expects",
+                    f"An arrive_drop takes {count} from {self.name}, more than it expects",
                     thread,
                     site,
                 )
@@ -206,7 +207,7 @@ class Mbarrier:
             if self.pending == 0 and self.tx == 0 and not may_complete:
                 self.report(
                     Kind.MBARRIER,
-                    f"an arrive.noComplete completes phase {self.phase} of {self.name}",
+                    f"An arrive.noComplete completes phase {self.phase} of {self.name}",
                     thread,
                     site,
                 )
@@ -214,7 +215,7 @@ class Mbarrier:
             if count and several and self.phase > began:
                 self.report(
                     Kind.MBARRIER,
-                    f"the lanes of one warp complete phase {began} of {self.name} and arrive in "
+                    f"The lanes of one warp complete phase {began} of {self.name} and arrive in "
                     f"the next one as well: it takes {self.expected} arrival"
                     f"{'s' if self.expected != 1 else ''} a phase, and more lanes arrive at once",
                     thread,
@@ -299,7 +300,7 @@ class Mbarrier:
         if told and self.pending == 0 or not told:
             self.report(
                 Kind.EXPECT_TX,
-                f"phase {self.phase} of {self.name} can't complete: {self.bytes_in_words()}",
+                f"Phase {self.phase} of {self.name} can't complete: {self.bytes_in_words()}",
                 at.thread,
                 at.site,
             )
@@ -324,7 +325,7 @@ class Mbarrier:
         if not -LIMIT <= self.tx <= LIMIT:
             self.report(
                 Kind.EXPECT_TX,
-                f"the tx-count of {self.name} becomes {self.tx}, beyond the {LIMIT} bytes that it "
+                f"The tx-count of {self.name} becomes {self.tx}, beyond the {LIMIT} bytes that it "
                 "can count",
                 thread,
                 site,
@@ -360,7 +361,7 @@ class Mbarrier:
         last = self.history[-1] if self.history else None
         self.report(
             Kind.EXPECT_TX,
-            f"phase {self.phase} of {self.name} completes while a copy of {amount} bytes that "
+            f"Phase {self.phase} of {self.name} completes while a copy of {amount} bytes that "
             "signals it is still in flight: nobody told the phase to expect these bytes",
             last.thread if last else None,
             operation.site,

@@ -210,14 +210,14 @@ class NamedBarrier:
         assert those is not None
         if self.count:
             self._report(
-                f"a warp comes to barrier {self.number} again before the barrier is over, and "
+                f"A warp comes to barrier {self.number} again before the barrier is over, and "
                 f"counts once more: {self._tally()}",
                 those,
                 Severity.NOTE,
             )
             return part
         self._report(
-            f"a warp comes to barrier {self.number} again before the barrier is over: "
+            f"A warp comes to barrier {self.number} again before the barrier is over: "
             f"{self._tally()}",
             those,
         )
@@ -230,7 +230,7 @@ class NamedBarrier:
             site = self.sites.get(row)
             if site is not None and site is not part.site and form.aligned:
                 self._report(
-                    f"lanes of one warp come to barrier {self.number} from two places: this one "
+                    f"Lanes of one warp come to barrier {self.number} from two places: this one "
                     f"and {line_of(site)}; all lanes of a warp must come together",
                     part,
                 )
@@ -241,13 +241,13 @@ class NamedBarrier:
         if count != self.count:
             size = self.wave.threads_per_block
             self._report(
-                f"barrier {self.number} is for {count or size} threads here, and for "
+                f"Barrier {self.number} is for {count or size} threads here, and for "
                 f"{self.count or size} where the first came",
                 part,
             )
         if form.reduces != self.form.reduces or (form.reduces and form.kind != self.form.kind):
             self._report(
-                f"barrier {self.number} is a {form.kind} here and a {self.form.kind} where the "
+                f"Barrier {self.number} is a {form.kind} here and a {self.form.kind} where the "
                 "first came: a reduction must not be mixed with others",
                 part,
             )
@@ -259,7 +259,7 @@ class NamedBarrier:
             lane = int(np.flatnonzero(self.arrived[row])[0])
             self.wave.faults.report(
                 Kind.BARRIER,
-                f"only {int(self.arrived[row].sum())} lanes of warp {row} come to barrier "
+                f"Only {int(self.arrived[row].sum())} lanes of warp {row} come to barrier "
                 f"{self.number}: the barrier waits for the {int(left_out[row].sum())} others",
                 thread=(self.first_warp + row) * 32 + lane,
                 site=self.sites[row],

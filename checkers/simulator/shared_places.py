@@ -68,7 +68,7 @@ def report_invalid(group: Group, chosen: np.ndarray, what: str) -> None:
     """A fault for lanes whose address is in no block's shared memory."""
     group.wave.faults.report(
         Kind.OUT_OF_BOUNDS,
-        f"the address of {what} is not in the shared memory of any block of the cluster",
+        f"The address of {what} is not in the shared memory of any block of the cluster",
         group=only(group, chosen),
     )
 

@@ -47,7 +47,7 @@ def map_at(part: Group, thread: int, address: int) -> TensorMap | None:
         )
         faults.report(
             Kind.TENSOR_MAP,
-            f"the address of the tensor map is {where}: a map is a kernel parameter (__grid_constant__), a "
+            f"The address of the tensor map is {where}: a map is a kernel parameter (__grid_constant__), a "
             "constant, or lies in global memory",
             group=part,
         )
@@ -55,12 +55,12 @@ def map_at(part: Group, thread: int, address: int) -> TensorMap | None:
     if not part.wave.state(TensorMapFences).is_visible(thread // 32, address):
         faults.report(
             Kind.TENSOR_MAP,
-            "the tensor map was changed on the device, and no fence.proxy.tensormap::generic pair "
+            "The tensor map was changed on the device, and no fence.proxy.tensormap::generic pair "
             "(.release after the change, .acquire here) lies between",
             group=part,
         )
     try:
         return decode(data)
     except ValueError as error:
-        faults.report(Kind.TENSOR_MAP, f"the tensor map can't be read: {error}", group=part)
+        faults.report(Kind.TENSOR_MAP, f"The tensor map can't be read: {error}", group=part)
         return None

@@ -197,7 +197,7 @@ def test_an_aligned_barrier_in_half_a_warp():
     """
     result = run_ptx(body, out=np.zeros(1, np.uint32), block=32)
     assert kinds(result) == ["barrier", "deadlock"]
-    assert any("only 16 lanes of warp 0" in f.message for f in result.faults)
+    assert any("Only 16 lanes of warp 0" in f.message for f in result.faults)
 
 
 def test_lanes_of_a_warp_from_two_places():

@@ -92,21 +92,21 @@ def _sound(group: Group, numbers: np.ndarray, counts: np.ndarray) -> Group:
     if (numbers >= BARRIERS).any():
         group.wave.faults.report(
             Kind.BARRIER,
-            f"there is no barrier {int(numbers.max())}: a block has 0 to {BARRIERS - 1}",
+            f"There is no barrier {int(numbers.max())}: a block has 0 to {BARRIERS - 1}",
             group=group,
         )
     if (counts % 32).any():
         bad = int(counts[counts % 32 != 0][0])
         group.wave.faults.report(
             Kind.BARRIER,
-            f"a barrier for {bad} threads: the number must be a multiple of 32, a warp comes whole",
+            f"A barrier for {bad} threads: the number must be a multiple of 32, a warp comes whole",
             group=group,
         )
         counts += -counts % 32
     if (counts > size).any():
         group.wave.faults.report(
             Kind.BARRIER,
-            f"a barrier for {int(counts.max())} threads, in a block of "
+            f"A barrier for {int(counts.max())} threads, in a block of "
             f"{group.wave.threads_per_block}",
             group=group,
         )

@@ -100,7 +100,7 @@ def _requests(
         if size_ % ALIGNMENT:
             group.wave.faults.report(
                 Kind.MISALIGNED,
-                f"a bulk copy of {size_} bytes: the size must be a multiple of {ALIGNMENT}",
+                f"A bulk copy of {size_} bytes: the size must be a multiple of {ALIGNMENT}",
                 group=part,
             )
             size_ -= size_ % ALIGNMENT
@@ -108,7 +108,7 @@ def _requests(
             which = "destination" if to_ % ALIGNMENT else "source"
             group.wave.faults.report(
                 Kind.MISALIGNED,
-                f"the {which} of a bulk copy is at no multiple of {ALIGNMENT} bytes",
+                f"The {which} of a bulk copy is at no multiple of {ALIGNMENT} bytes",
                 group=part,
             )
             continue
@@ -248,7 +248,7 @@ def _to_neighbour(
             if here == there:
                 wave.faults.report(
                     Kind.CLUSTER,
-                    "a bulk copy from shared to shared memory goes to the block's own: it must be "
+                    "A bulk copy from shared to shared memory goes to the block's own: it must be "
                     "another's",
                     group=part,
                 )

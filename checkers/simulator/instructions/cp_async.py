@@ -118,7 +118,7 @@ def _check_alignment(group: Group, offsets: np.ndarray, addresses: np.ndarray, s
         if bad.any():
             group.wave.faults.report(
                 Kind.MISALIGNED,
-                f"the {name} of a cp.async of {size} bytes is at no multiple of {size}",
+                f"The {name} of a cp.async of {size} bytes is at no multiple of {size}",
                 group=group.narrowed(group.spread(bad, False)),
             )
             values -= values % size

@@ -106,7 +106,7 @@ def _asked_by_parity(barrier: Mbarrier, part: Group, parity: np.ndarray) -> np.n
     if ((parity != 0) & (parity != 1)).any():
         part.wave.faults.report(
             Kind.PHASE,
-            f"a wait on {barrier.name} asks for parity {int(parity.max())}: it is 0 or 1",
+            f"A wait on {barrier.name} asks for parity {int(parity.max())}: it is 0 or 1",
             group=part,
         )
         parity = parity & 1
@@ -127,7 +127,7 @@ def _check_repeated(barrier: Mbarrier, part: Group, asked: np.ndarray, seen: np.
     if not again.any():
         return
     phase, parity = barrier.phase, (barrier.phase - 1) & 1
-    text = f"waits on {barrier.name} for parity {parity} again, which "
+    text = f"A wait on {barrier.name} is for parity {parity} again, which "
     if phase == 0:
         text += "is true before phase 0 is complete: this wait was to be for parity 0"
     elif barrier.copies:
@@ -157,7 +157,7 @@ def _check_overtaken(barrier: Mbarrier, part: Group, parity: np.ndarray, seen: n
     first = int(known[late][0])
     part.wave.faults.report(
         Kind.PHASE,
-        f"waits on {barrier.name} for phase {first} (parity {first & 1}), but the barrier is in "
+        f"A wait on {barrier.name} is for phase {first} (parity {first & 1}), but the barrier is in "
         f"phase {barrier.phase} already: it went on without this thread, and a parity can't tell "
         f"phases {first} and {first + 2} apart",
         group=only(part, late),
@@ -172,7 +172,7 @@ def _asked_by_state(barrier: Mbarrier, part: Group, states: np.ndarray) -> np.nd
     if wrong.any():
         part.wave.faults.report(
             Kind.PHASE,
-            f"waits on {barrier.name} with the state of phase {int(asked[wrong][0])}, but the "
+            f"A wait on {barrier.name} with the state of phase {int(asked[wrong][0])}, but the "
             f"barrier is in phase {barrier.phase}: only the current phase and the one before may "
             "be asked about",
             group=only(part, wrong),

@@ -69,7 +69,7 @@ class RegisterPools:
             if (those != those[0]).any():
                 self.wave.faults.report(
                     Kind.REGISTERS,
-                    f"the warps of warpgroup {first // WARPGROUP} did not all execute the same "
+                    f"The warps of warpgroup {first // WARPGROUP} did not all execute the same "
                     f"setmaxnreg: they own {', '.join(map(str, those.tolist()))} registers a thread",
                     thread=(block * size + first) * 32,
                     site=self.site,

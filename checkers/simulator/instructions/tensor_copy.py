@@ -138,7 +138,7 @@ class Boxes:
         if self.shared is not None and shared % SHARED_ALIGNMENT:
             faults.report(
                 Kind.MISALIGNED,
-                f"a tensor copy's place in shared memory is at byte {shared & OFFSET_MASK}, no multiple "
+                f"A tensor copy's place in shared memory is at byte {shared & OFFSET_MASK}, no multiple "
                 f"of {SHARED_ALIGNMENT}",
                 group=part,
             )
@@ -146,7 +146,7 @@ class Boxes:
         if stores and min(at) < 0:
             faults.report(
                 Kind.OUT_OF_BOUNDS,
-                f"a tensor store begins at coordinates {tuple(at)} (innermost first): they may not be "
+                f"A tensor store begins at coordinates {tuple(at)} (innermost first): they may not be "
                 "negative",
                 group=part,
             )
@@ -184,7 +184,7 @@ def _load(
             blocks = target_blocks(part, box.shared, ranks, space)
             signal = row_of(part, group, signals)
             told = _signalled(part, signal, ranks, pair)
-            barriers = barriers_at(part, signal, told, "a tensor copy")
+            barriers = barriers_at(part, signal, told, "A tensor copy")
             if not barriers:
                 continue
             if not pair and barriers[0].block != blocks[0]:
@@ -228,7 +228,7 @@ def _signalled(
 def _not_the_same_block(part: Group) -> None:
     part.wave.faults.report(
         Kind.CLUSTER,
-        "a tensor copy writes to one block and signals an mbarrier of another: without "
+        "A tensor copy writes to one block and signals an mbarrier of another: without "
         ".cta_group::2 both must be in the same block",
         group=part,
     )
