@@ -150,7 +150,7 @@ class TensorMemory:
             if self._follows(before, operation, was):
                 self._check_fence(before, operation)
                 continue
-            tolerated = self._was_consumed(before, operation)
+            tolerated = self._was_consumed(before, operation.thread)
             why = _too_early(before, operation, was)
             if tolerated:
                 why += ": only the use of its registers says that it is complete"
@@ -201,17 +201,17 @@ class TensorMemory:
                         operation.consumed = self.wave.clocks.now
                 self.loaded[slot, group.rows] = 0
 
-    def _was_consumed(self, before: TensorOperation, after: TensorOperation) -> bool:
-        """Whether ``before`` is a load whose registers were used already, as ``after`` knows: it
+    def _was_consumed(self, before: TensorOperation, thread: int) -> bool:
+        """Whether ``before`` is a load whose registers were used already, as ``thread`` knows: it
         must then be over, though the manual wants tcgen05.wait::ld (9.7.16.6.4.5)."""
         if not before.consumed:
             return False
-        if before.thread // LANES == after.thread // LANES:
+        if before.thread // LANES == thread // LANES:
             return True
         clocks = self.wave.clocks
         who = clocks.who[before.thread : before.thread + 1]
         times = np.array([before.consumed], np.uint32)
-        return bool(clocks.sees(np.array([after.thread]), who, times).all())
+        return bool(clocks.sees(np.array([thread]), who, times).all())
 
     def knows(self, thread: int, operation: TensorOperation) -> bool:
         """Whether ``thread`` has waited, itself or through others, for the operation's end."""
@@ -279,7 +279,9 @@ class TensorMemory:
         )
         for number in numbers.tolist():
             operation = self.operations[number]
-            if operation is not None and not self.knows(thread, operation):
+            if operation is None or self.knows(thread, operation):
+                continue
+            if not self._was_consumed(operation, thread):
                 return operation
         return None
 

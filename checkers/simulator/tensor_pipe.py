@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from checkers.simulator.engine import Call, Operation
 from checkers.simulator.faults import Kind, Severity
 from checkers.simulator.mbarrier_lookup import Mbarriers
@@ -25,13 +27,14 @@ class TensorPipe:
     """All of a wave: ``wave.state(TensorPipe)``.
 
     issued: thread to the operations that it issued and that are not done.  issuers: threads that
-    ever issued one.
+    ever issued one.  last: for the log, the last operation of each thread that no commit follows.
     """
 
     def __init__(self, wave: Wave) -> None:
         self.wave = wave
         self.issued: dict[int, list[Operation]] = {}
         self.issuers: set[int] = set()
+        self.last: dict[int, Any] = {}
         wave.exit_checks.append(self._at_exit)
 
     def agent(self, thread: int) -> Any:
@@ -43,10 +46,18 @@ class TensorPipe:
     def key(thread: int) -> tuple[str, int]:
         return ("tcgen05", thread)
 
-    def issue(self, thread: int, site: Instruction, action: Callable[[], None]) -> None:
-        """An operation of ``thread``: ``action`` does it."""
+    def issue(
+        self, thread: int, group: Group, action: Callable[[], None], name: str, flops: int = 0
+    ) -> None:
+        """An operation of ``thread``, one of ``group``: ``action`` does it."""
         self.issuers.add(thread)
-        self._issue(thread, site, action)
+        log = self.wave.log
+        if log.enabled:
+            log.start(group, action, "tensor", name, flops=flops)
+            before, self.last[thread] = self.last.get(thread), action
+            if before is not None:  # done before this one, in order
+                log.finish(before)
+        self._issue(thread, group.site, action)
 
     def _issue(self, thread: int, site: Instruction, action: Callable[[], None]) -> None:
         cluster = int(self.wave.clocks.cluster[thread])
@@ -76,11 +87,21 @@ class TensorPipe:
                 site=site,
                 severity=Severity.NOTE,
             )
-        agent = self.agent(thread)
-        knowledge = self.wave.clocks.nothing(agent.cluster).with_agent(agent, agent.last())
+        agent, clocks = self.agent(thread), self.wave.clocks
+        # Also what the thread knew when it issued: its operations came after that.
+        knowledge = clocks.release(np.array([thread])).with_agent(agent, agent.last())
         targets = [barrier] if mask is None else self._multicast(barrier, mask, thread, group)
 
+        log, last = self.wave.log, self.last.pop(thread, None)
+
         def arrive() -> None:
+            if log.enabled:
+                keys = [target.key for target in targets]
+                if last is not None:
+                    log.finish(last, *keys)
+                else:
+                    for key in keys:
+                        log.signal(group, key)
             for target in targets:
                 target.arrive(1, thread, site, knowledge)
 

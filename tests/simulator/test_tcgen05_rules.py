@@ -324,3 +324,25 @@ def test_a_descriptor_of_hopper():
     assert "descriptor" in kinds(result) and "as in a descriptor of wgmma" in messages(
         result, "descriptor"
     )
+
+
+def test_a_load_whose_registers_were_used_is_over_but_for_the_letter():
+    use = "add.u32 %d9, %d0, 1;"
+    parts = [ALLOCATE, ST, WAIT_ST, LD, use, ST, WAIT_ST, WAIT_LD, FREE]
+    _, result = run(*parts)
+    assert kinds(result) == []
+    assert "only the use of its registers" in messages(result)
+    _, result = run(*(part for part in parts if part != use))
+    assert kinds(result) == ["tensor_memory"]
+
+
+def test_who_waits_for_a_commit_knows_what_its_thread_knew():
+    """Warp 0 knows of warp 1's store from a barrier, warp 2 only from the commit after it."""
+    first = "setp.eq.u32 %p13, %r80, 32; mov.u32 %r70, smem; @%p13 st.shared.b32 [%r70+17408], 5;"
+    meet = "setp.lt.u32 %p14, %r80, 64; @%p14 bar.sync 2, 64;"
+    read = "setp.eq.u32 %p15, %r80, 64; @%p15 ld.shared.b32 %r71, [%r70+17408];"
+    parts = [ALLOCATE, FILL, AFTER, first, meet, MMA, COMMIT, WAIT, read, "bar.sync 0;", FREE]
+    _, result = run(*parts)
+    assert kinds(result) == []
+    _, result = run(*(part for part in parts if part != meet))
+    assert kinds(result) == ["race"]

@@ -66,7 +66,7 @@ def _start(group: Group, thread: int, tile: Tile, target: int, width: int, pair:
             memory.flat(one)[:, column : column + width] = np.tile(words, (copies, 1))
             wave.memory.end_async(ticket)
 
-    pipe.issue(thread, site, complete)
+    pipe.issue(thread, group, complete, "tcgen05.cp")
     bytes_written = ROWS * width * 4 * len(blocks)
     wave.counters.add("tensor_memory_store_bytes", bytes_written, site)
 

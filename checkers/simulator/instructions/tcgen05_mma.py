@@ -194,18 +194,13 @@ def _start(warp: Group, form: _Form) -> None:
     pipe = wave.state(TensorPipe)
     agent = pipe.agent(thread)
     tickets = [begin_reads(wave, b, tiles, agent, time, thread, site) for b in blocks]
-    log = wave.log
-    if log.enabled:
-        log.start(warp, one, "tensor", "tcgen05.mma", flops=shape.flops)
 
     def complete() -> None:
         one.run()
         for ticket in tickets:
             wave.memory.end_async(ticket)
-        if log.enabled:
-            log.finish(one)
 
-    pipe.issue(thread, site, complete)
+    pipe.issue(thread, warp, complete, "tcgen05.mma", shape.flops)
     counters = wave.counters
     counters.add("tcgen05_instructions", 1, site)
     counters.add(FLOP_NAMES[shape.a_type], shape.flops, site)
