@@ -56,16 +56,17 @@ class BulkCopy(Operation):
         self.data: np.ndarray | None = None
         self.waited = False  # its thread has waited for it, or for the reading of its source
 
-    def read(self) -> np.ndarray:
+    def read(self) -> None:
         """Reads the source; it may be overwritten then."""
-        if self.data is None:
+        if self.source is not None:
             self.data = self.source.finish()
-        return self.data
+            self.source = None
 
     def complete(self) -> None:
-        data = self.read()
+        self.read()
         for target in self.targets:
-            target.finish(data)
+            target.finish(self.data)
+        self.targets, self.data = [], None
         log = self.wave.log
         if log.enabled:
             log.finish(self, *[barrier.key for barrier, _ in self.barriers])

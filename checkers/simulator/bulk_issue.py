@@ -15,6 +15,7 @@ from checkers.simulator.faults import Kind
 from checkers.simulator.group import Group
 from checkers.simulator.mbarrier_lookup import each_barrier
 from checkers.simulator.mbarriers import Mbarrier
+from checkers.simulator.memory import naming
 from checkers.simulator.shared_places import OFFSET_MASK, only, places
 
 ALIGNMENT = 16
@@ -100,6 +101,13 @@ def target_blocks(part: Group, address: int, ranks: list[int] | None, space: str
     return [first + rank for rank in ranks]
 
 
+def tensor_name(part: Group, addresses: np.ndarray) -> str:
+    """The tensor that the first of some global addresses lies in, for the timeline."""
+    region = part.wave.memory.heap.region_at(int(addresses[0])) if len(addresses) else None
+    tensor = naming.tensor_at(region.tensors, int(addresses[0])) if region else None
+    return tensor.name if tensor else ""
+
+
 def start_load(
     state: BulkCopies,
     part: Group,
@@ -147,7 +155,7 @@ def start_load(
     for barrier, amount in amounts.items():
         barrier.starts(copy, amount)
     if wave.log.enabled:
-        wave.log.start(part, copy, "copy", what, bytes=size)
+        wave.log.start(part, copy, "copy", f"load {tensor_name(part, source)}", bytes=size)
     state.start(copy, in_group=False)
 
 
@@ -182,5 +190,5 @@ def start_store(
         )
     copy = BulkCopy(part, thread, what, read, [write], (), [block])
     if wave.log.enabled:
-        wave.log.start(part, copy, "store", what, bytes=size)
+        wave.log.start(part, copy, "store", f"store {tensor_name(part, target)}", bytes=size)
     state.start(copy, in_group=True)

@@ -59,7 +59,9 @@ class CopyOperation(Operation):
         self._writes.finish(self._reads.read_lanes(everything), everything)
         self.left &= ~chosen
         if not self.left.any():
+            del self._reads, self._writes  # the log may keep this object
             self.copies.landed(self)
+            self.copies.wave.log.finish(self)
 
 
 class Source:
@@ -175,6 +177,7 @@ class Copies:
             return landed
         waiting = self._waiting
         waiting[threads] = True
+        landed: list[CopyOperation] = []
         limit = np.zeros(len(waiting), np.int64)
         limit[threads] = groups
         for operation in list(self.pending):
