@@ -21,21 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from checkers.simulator.memory.knowledge import Agent, Foreign, Knowledge
+from checkers.simulator.memory.knowledge import Agent, Foreign, Knowledge, Private
 from checkers.simulator.memory.order import SCOPES
-from checkers.simulator.memory.rows import CLUSTER_SHIFT, COLUMN_BITS, COLUMN_MASK, Rows
-
-
-class Private:
-    """Agents of which each thread has its own, such as its cp.async copies: a column for each
-    thread from ``start`` on. known, fenced: what each thread itself has waited for."""
-
-    def __init__(self, kind: str, start: int, threads: int) -> None:
-        self.kind = kind
-        self.start = start
-        self.known = np.zeros(threads, np.uint32)
-        self.fenced = np.zeros(threads, np.uint32)
-        self.time = np.zeros(threads, np.uint32)
+from checkers.simulator.memory.rows import CLUSTER_SHIFT, COLUMN_BITS, COLUMN_MASK, Rows, Runs
 
 
 class Clocks(Rows):
@@ -391,25 +379,3 @@ class Clocks(Rows):
         if whole_cluster:
             return int(self.floor.take(rows, axis=0).min())
         return int(self.floor.ravel().take(rows * self.cluster_size + self.rank[threads]).min())
-
-
-class Runs:
-    """Neighbouring threads with one label and one row, taken together.
-
-    rows: the row of each run.  starts: which run each label begins with.  sizes: threads of each label.
-    """
-
-    def __init__(self, labels: np.ndarray, row: np.ndarray) -> None:
-        changed = np.empty(len(labels), bool)
-        changed[0] = True
-        np.not_equal(labels[1:], labels[:-1], out=changed[1:])
-        firsts = np.flatnonzero(changed)
-        changed[1:] |= row[1:] != row[:-1]
-        runs = np.flatnonzero(changed)
-        self.rows = row[runs]
-        self.starts = np.searchsorted(runs, firsts)
-        self.sizes = np.diff(firsts, append=len(labels))
-
-    def owner(self) -> np.ndarray:
-        """Of each thread, the number of its label."""
-        return np.repeat(np.arange(len(self.sizes)), self.sizes)

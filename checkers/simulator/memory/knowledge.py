@@ -67,6 +67,18 @@ class Agent:
         return self.time
 
 
+class Private:
+    """Agents of which each thread has its own, such as its cp.async copies: a column for each
+    thread from ``start`` on. known, fenced: what each thread itself has waited for."""
+
+    def __init__(self, kind: str, start: int, threads: int) -> None:
+        self.kind = kind
+        self.start = start
+        self.known = np.zeros(threads, np.uint32)
+        self.fenced = np.zeros(threads, np.uint32)
+        self.time = np.zeros(threads, np.uint32)
+
+
 @dataclass(frozen=True, eq=False)
 class Knowledge:
     """Up to where somebody has synchronised. It is never changed, only joined to a new one.

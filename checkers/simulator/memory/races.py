@@ -197,6 +197,9 @@ class Races:
         """Holds an access against the last write of each of its grains. times: (k, count)."""
         shared = target.space == "shared"
         who = rows(target.shadow.who, target.index, target.count)
+        own = (who == self.clocks.who[lanes.threads][:, None]).all()
+        if own and int(times.min()) > 0 and int(times.max()) < AGENT:
+            return
         barrier = times == BARRIER
         if barrier.any():
             self._touches_barrier(lanes, target, barrier, verb)

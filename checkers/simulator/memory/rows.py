@@ -111,3 +111,25 @@ class Rows:
         if (rows == rows[0]).all():
             return rows[:1]
         return np.unique(rows)
+
+
+class Runs:
+    """Neighbouring threads with one label and one row, taken together.
+
+    rows: the row of each run.  starts: which run each label begins with.  sizes: threads of each label.
+    """
+
+    def __init__(self, labels: np.ndarray, row: np.ndarray) -> None:
+        changed = np.empty(len(labels), bool)
+        changed[0] = True
+        np.not_equal(labels[1:], labels[:-1], out=changed[1:])
+        firsts = np.flatnonzero(changed)
+        changed[1:] |= row[1:] != row[:-1]
+        runs = np.flatnonzero(changed)
+        self.rows = row[runs]
+        self.starts = np.searchsorted(runs, firsts)
+        self.sizes = np.diff(firsts, append=len(labels))
+
+    def owner(self) -> np.ndarray:
+        """Of each thread, the number of its label."""
+        return np.repeat(np.arange(len(self.sizes)), self.sizes)
