@@ -306,6 +306,16 @@ MESSAGES = [
     (message(write="red.release.cluster.global.add.u32"), ["race", "scope"]),
     (message(read="ld.acquire.cta.global.u32"), ["race", "scope"]),
     (message(FENCE, "", write="red.relaxed.gpu.global.add.u32"), []),
+    (
+        message("membar.cta;", "membar.gl;", "ld.volatile.global.u32", "st.volatile.global.u32"),
+        ["race"],
+    ),
+    (
+        message(
+            FENCE, "fence.acq_rel.cta;", "ld.relaxed.gpu.global.u32", "st.relaxed.gpu.global.u32"
+        ),
+        ["race"],
+    ),
 ]
 
 

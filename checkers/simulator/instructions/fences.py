@@ -24,9 +24,9 @@ def fence(instruction: Instruction, build: Builder) -> Step:
     if modifiers.flag("proxy"):
         return _proxy(instruction, build, modifiers)
     if instruction.opcode == "membar":
-        modifiers.one_of(*LEVELS)
+        level = modifiers.one_of(*LEVELS)
         modifiers.done()
-        return _ordering("sc")
+        return _ordering("sc", "gpu" if level == "gl" else level)
     if modifiers.flag("mbarrier_init"):
         modifiers.one_of("release")
         modifiers.one_of("cluster")
@@ -34,22 +34,22 @@ def fence(instruction: Instruction, build: Builder) -> Step:
         return _mbarrier_init
     sem = modifiers.one_of("sc", "acq_rel", "acquire", "release", default="acq_rel")
     modifiers.one_of("sync_restrict::shared::cta", "sync_restrict::shared::cluster", default="")
-    modifiers.one_of(*SCOPES)
+    scope = modifiers.one_of(*SCOPES)
     modifiers.done()
-    return _ordering(sem)
+    return _ordering(sem, scope)
 
 
-def _ordering(sem: str) -> Step:
+def _ordering(sem: str, scope: str) -> Step:
     """fence.acquire makes the thread's earlier strong reads acquire, fence.release its later
-    strong writes release; acq_rel and sc do both."""
+    strong writes release, as far as the scope reaches; acq_rel and sc do both."""
     acquires, releases = sem != "release", sem != "acquire"
 
     def step(group: Group) -> None:
         clocks, threads = group.wave.clocks, group.threads()
         if acquires:
-            clocks.fence_acquire(threads)
+            clocks.fence_acquire(threads, scope)
         if releases:
-            clocks.fence_release(threads)
+            clocks.fence_release(threads, scope)
 
     return step
 
