@@ -132,6 +132,13 @@ def test_a_function_compiled_for_another_gpu_is_refused():
         compiled(a, b, c)
 
 
+def test_code_that_names_another_architecture_is_refused_with_its_name():
+    a, b, c = vectors()
+    with catching("h100"), pytest.raises(LaunchError, match="compiled for sm_100a.*H100"):
+        fake = make_fake_compact_tensor(cutlass.Float32, (200,), assumed_align=16)
+        cute.compile(kernels.add, fake, fake, fake, options="--gpu-arch sm_100a")(a, b, c)
+
+
 def test_a_compiled_function_is_caught_by_whoever_catches_at_the_time():
     a, b, c = vectors()
     with catching():

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import glob
 import inspect
 import re
 import sys
@@ -86,8 +87,11 @@ def _patches(scratch: Path) -> Iterator[tuple[Any, str, Any]]:
     from cutlass.base_dsl.jit_executor import JitExecutor
     from cutlass.cute.runtime import _Tensor
     from cutlass.cutlass_dsl.cuda_jit_executor import CudaDialectJitCompiledFunction as Compiled
+    from cutlass.cutlass_dsl.cutlass import CutlassBaseDSL
 
     yield Compiler, "compile_and_jit", _with_runtime(Compiler.compile_and_jit, scratch)
+    # What is compiled for another GPU gets an engine too; the launch says that it is another's.
+    yield CutlassBaseDSL, "_runtime_can_run_compiled", lambda *_: True
     yield BaseDSL, "_func", _noting_jit_arguments(BaseDSL._func)
     yield Compiled, "__call__", _noting_arguments(Compiled.__call__)
     yield JitExecutor, "__call__", _noting_arguments(JitExecutor.__call__)
@@ -107,10 +111,10 @@ def _with_runtime(original: Callable[..., Any], scratch: Path) -> Callable[..., 
     @functools.wraps(original)
     def compile_and_jit(self: Any, module: Any, pipeline: str, *args: Any, **kwargs: Any) -> Any:
         pipeline, path = _keeping_ptx(pipeline, scratch / "kernels")
-        before = set(path.parent.glob("*.ptx"))
+        before = set(_dumps(path))
         result = original(self, module, pipeline, *args, **kwargs)
         engine = result[0] if isinstance(result, tuple) else result
-        written = [file for file in path.parent.glob(f"{path.name}*.ptx") if file not in before]
+        written = [file for file in _dumps(path) if file not in before]
         # A host function that launches nothing has no kernels, and no PTX.
         engine._simulated_runtime = Runtime([file.read_text() for file in written])
         engine._simulated_runtime.register(engine)
@@ -127,11 +131,16 @@ def _keeping_ptx(pipeline: str, path: Path) -> tuple[str, Path]:
     asked = re.search(r"dump-ptx-path='([^']*)'", pipeline)
     if asked:
         path = Path(asked[1])
-        for stale in path.parent.glob(f"{path.name}*.ptx"):
+        for stale in _dumps(path):
             stale.unlink()
     else:
         pipeline = pipeline.rstrip("})") + f" dump-ptx-path='{path}'}})"
     return pipeline.replace("preserve-line-info=false", "preserve-line-info=true"), path
+
+
+def _dumps(path: Path) -> list[Path]:
+    """The files that the compiler writes for a dump path: one for each architecture."""
+    return sorted(path.parent.glob(f"{glob.escape(path.name)}.*.ptx"))
 
 
 # --- calling -------------------------------------------------------------------------------------
