@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from checkers.simulator.gpus import GPU
+from checkers.simulator.gpus import GPU, GPUS
 from checkers.simulator.launch.records import Launch
 from checkers.simulator.launch.tensors import Seen
 
@@ -47,9 +47,11 @@ class Catcher:
     def deliver(self, launch: Launch) -> None:
         """Hands a launch on. Raises LaunchError for code of another architecture."""
         if launch.arch != self.gpu.arch:
+            fitting = " or ".join(gpu.name for gpu in GPUS.values() if gpu.arch == launch.arch)
             raise LaunchError(
-                f"{launch.kernel} was compiled for {launch.arch}, and the simulated GPU is "
-                f"{self.gpu.title} ({self.gpu.arch}): choose the GPU that it was written for"
+                f"{launch.title} was compiled for {launch.arch}, and the simulated GPU is "
+                f"{self.gpu.title} ({self.gpu.arch})"
+                + (f": choose {fitting}" if fitting else "; no GPU of that architecture is known")
             )
         self.caught(launch)
 
