@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 
 from checkers.course import Chapter, Course
-from checkers.exercise import Rung
 from checkers.rendering import markdown_table
 
 BEGIN, END = "<!-- ladder -->", "<!-- /ladder -->"
@@ -52,9 +51,7 @@ def table(course: Course) -> str:
 
 def without_gpu(chapter: Chapter) -> str:
     """Which stages of the chapter's exercises a machine without a GPU grades, in words."""
-    missing = []
-    if any(exercise.rung is Rung.CUTE for exercise in chapter.exercises):
-        missing.append("running")
-    if any(exercise.speed for exercise in chapter.exercises):
-        missing.append("speed")
-    return f"all but {' and '.join(missing)}" if missing else "everything"
+    timed = [exercise for exercise in chapter.exercises if exercise.speed]
+    if any(not exercise.floors for exercise in timed):
+        return "all but speed"
+    return "everything; speed is counted" if timed else "everything"
