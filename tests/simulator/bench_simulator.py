@@ -58,7 +58,7 @@ def row(
         "implementation": "simulator",
         "case": {"measured": measured, **(case or {})},
         "unit": "s",
-        "median": round(statistics.median(seconds), 3),
+        "median": round(statistics.median(seconds), 4),
         "samples": len(seconds),
         **more,
     }
