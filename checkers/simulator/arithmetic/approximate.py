@@ -1,14 +1,12 @@
 """The approximate functions (PTX ISA 9.7.3.8, 9.7.3.13 to 9.7.3.22, 9.7.4.9, 9.7.4.10).
 
-The manual gives bounds, and the hardware's tables are not public: here each is computed in
-float64 and rounded once, which is correctly rounded but for one case in some 10**8. On a GPU:
+The reciprocal, the roots, ex2 and lg2 of f32, and what is made of them, are those of the hardware
+bit for bit (special_unit.py; an H200's). The others are computed in float64 and rounded once, while
+a GPU stays within the manual's bounds:
 
-    rcp 1 ulp                      sqrt 2**-23 relative            rsqrt 2**-22.9 relative
-    ex2 2 ulp                      lg2 2**-22 absolute in (1/2, 2), relative elsewhere
     sin, cos 2**-20.5 absolute in [-2 pi, 2 pi], 2**-14.7 in [-100 pi, 100 pi]
-    tanh 2**-11 relative           div.approx, div.full 2 ulp
-    f16: ex2 2**-9.9 relative, tanh 2**-10.987 absolute
-    bf16: ex2 2**-7 relative, tanh 2**-8 absolute
+    tanh 2**-11 relative; of f16 2**-10.987 absolute, of bf16 2**-8 absolute
+    rcp, rsqrt of f64: as many bits as the upper half has
 
 Values at zeros, infinities and NaNs are those of the manual's tables.
 """
@@ -19,41 +17,75 @@ from collections.abc import Callable
 
 import numpy as np
 
-from checkers.simulator.arithmetic.single import canonical, multiply
+from checkers.simulator.arithmetic import special_unit
+from checkers.simulator.arithmetic.single import TINY, canonical, multiply
 
 # What rcp.approx.ftz.f64 and rsqrt.approx.ftz.f64 keep: the upper 32 bits.
 _UPPER = np.uint64(0xFFFFFFFF00000000)
 _NAN = np.uint64(0x7FFFFFFF00000000)
 _SMALLEST = np.finfo(np.float64).smallest_normal
 
-WIDE: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "rcp": np.reciprocal,
-    "sqrt": np.sqrt,
-    "rsqrt": lambda x: np.reciprocal(np.sqrt(x)),
-    "sin": np.sin,
-    "cos": np.cos,
-    "lg2": np.log2,
-    "ex2": np.exp2,
-    "tanh": np.tanh,
-}
-
-
 # 1 / (2 pi): sine and cosine are computed from the angle in turns, rounded to zero.
 _TURNS = np.float32(0.15915494)
 
 
+def reciprocal_root_of_double(a: np.ndarray) -> np.ndarray:
+    """1 / sqrt(a) of float64, on the host."""
+    return np.reciprocal(np.sqrt(a))
+
+
+def _exponential(a: np.ndarray) -> np.ndarray:
+    """ex2 with subnormal results: they are squares of 2**(a / 2)."""
+    scaled = a < np.float32(-126)
+    if not np.count_nonzero(scaled):
+        return special_unit.exponential(a)
+    root = special_unit.exponential(np.where(scaled, a * np.float32(0.5), a))
+    return np.where(scaled, root * root, root)
+
+
+def _logarithm(a: np.ndarray) -> np.ndarray:
+    """lg2 with subnormal operands: they are scaled by 2**24."""
+    scaled = np.abs(a) < TINY
+    if not np.count_nonzero(scaled):
+        return special_unit.logarithm(a)
+    result = special_unit.logarithm(np.where(scaled, a * np.float32(2.0**24), a))
+    return np.where(scaled, result - np.float32(24), result)
+
+
+def _sine(a: np.ndarray) -> np.ndarray:
+    return np.sin(_angle(a)).astype(np.float32)
+
+
+def _cosine(a: np.ndarray) -> np.ndarray:
+    return np.cos(_angle(a)).astype(np.float32)
+
+
+def _angle(a: np.ndarray) -> np.ndarray:
+    """What is left of a turn, in float64 radians; a zero keeps its sign."""
+    turns = np.asarray(multiply(a, _TURNS, "rz"), np.float64)
+    return np.fmod(turns, 1.0) * (2 * np.pi)
+
+
+def _tangent(a: np.ndarray) -> np.ndarray:
+    return np.tanh(np.asarray(a, np.float64)).astype(np.float32)
+
+
+_SINGLE: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "rcp": special_unit.reciprocal,
+    "sqrt": special_unit.square_root,
+    "rsqrt": special_unit.reciprocal_root,
+    "sin": _sine,
+    "cos": _cosine,
+    "lg2": _logarithm,
+    "ex2": _exponential,
+    "tanh": _tangent,
+}
+
+
 def single(name: str) -> Callable[[np.ndarray], np.ndarray]:
-    """The function of that name, float32 to float32."""
-    function = WIDE[name]
-    if name in ("sin", "cos"):
-
-        def of_turns(a: np.ndarray) -> np.ndarray:
-            turns = np.asarray(multiply(a, _TURNS, "rz"), np.float64)
-            # What is left of a turn is exact, and keeps the sign of a zero.
-            return canonical(function(np.fmod(turns, 1.0) * (2 * np.pi)).astype(np.float32))
-
-        return of_turns
-    return lambda a: canonical(function(np.asarray(a, np.float64)).astype(np.float32))
+    """The function of that name, float32 to float32; .ftz is left to single.modified."""
+    function = _SINGLE[name]
+    return lambda a: canonical(function(a))
 
 
 def divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -67,22 +99,32 @@ def divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def divide_full(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """div.full.f32: a times the reciprocal of b, both scaled so that it is not lost."""
-    mantissa, exponent = np.frexp(np.asarray(b))
-    wide = np.multiply(a, np.float32(1) / mantissa, dtype=np.float64)
-    scaled = np.ldexp(wide, -exponent)
-    return canonical(np.where(np.isfinite(b) & (b != 0), scaled, a / b).astype(np.float32))
+    """div.full.f32: a times the reciprocal of b, both scaled so that neither is lost."""
+    size = np.abs(b)
+    extreme = (size > np.float32(2.0**126)) | (size < TINY)
+    if not np.count_nonzero(extreme):
+        return multiply(a, special_unit.reciprocal(b))
+    scale = np.where(size > 1, np.float32(0.25), np.float32(2.0**24))
+    scale = np.where(extreme, scale, np.float32(1))
+    return multiply(a * scale, special_unit.reciprocal(b * scale))
+
+
+_GROSS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "rcp": np.reciprocal,
+    "rsqrt": reciprocal_root_of_double,
+}
 
 
 def gross(name: str) -> Callable[[np.ndarray], np.ndarray]:
     """rcp.approx.ftz.f64 or rsqrt.approx.ftz.f64: the upper half of the operand gives the upper
     half of the result, subnormals are zeros, NaNs 0x7fffffff00000000."""
-    function = WIDE[name]
+    function = _GROSS[name]
 
     def approximate(a: np.ndarray) -> np.ndarray:
         operand = _flush((np.asarray(a).view(np.uint64) & _UPPER).view(np.float64))
-        result = _flush(function(operand)).view(np.uint64) & _UPPER
-        return np.where(np.isnan(function(operand)), _NAN, result).view(np.float64)
+        result = function(operand)
+        upper = _flush(result).view(np.uint64) & _UPPER
+        return np.where(np.isnan(result), _NAN, upper).view(np.float64)
 
     return approximate
 

@@ -65,6 +65,14 @@ def narrow_odd(values: np.ndarray, kind: str) -> np.ndarray:
     return bits
 
 
+def cut(values: np.ndarray, kind: str) -> np.ndarray:
+    """Raw bits of float32 values rounded to zero, but to infinity where they are too large: how the
+    special function unit gives them."""
+    codes = encode(values, FORMATS[kind], "rz")
+    too_large = np.abs(values) >= 2.0 ** (1 << (FORMATS[kind].exponent_bits - 1))
+    return np.where(too_large, encode(np.copysign(np.inf, values), FORMATS[kind]), codes)
+
+
 def flush(bits: np.ndarray, kind: str = "f16") -> np.ndarray:
     """.ftz: subnormals become zero of the same sign."""
     field = np.uint16(FORMATS[kind].infinity or 0)

@@ -158,7 +158,14 @@ def ex2(instruction: Instruction, build: Builder) -> Step:
     modifiers.one_of("approx")
     ftz = modifiers.flag("ftz")
     kind = only_type(modifiers, *TYPES)
-    if ftz != (_scalar(kind) == "bf16"):
+    scalar, function = _scalar(kind), approximate.single("ex2")
+    if ftz != (scalar == "bf16"):
         raise Unsupported(instruction, "ex2 has .ftz for bf16 and for it only")
-    function = half.operation(approximate.single("ex2"), _scalar(kind), ftz=ftz)
-    return _apply(instruction, build, kind, function, 1)
+
+    def operate(a: Any) -> Any:
+        if ftz:
+            wide = function(half.widen(half.flush(a, scalar), scalar))
+            return half.flush(half.cut(wide, scalar), scalar)
+        return half.cut(function(half.widen(a, scalar)), scalar)
+
+    return _apply(instruction, build, kind, operate, 1)

@@ -9,8 +9,8 @@ sin, cos, lg2, ex2              .approx f32, with .ftz
 tanh                            .approx f32
 ==============================  =======================================================
 
-The .approx forms are correctly rounded here and within some ulp on a GPU: arithmetic/approximate.py
-lists the bounds.
+The .approx forms are those of the hardware where arithmetic/approximate.py says so, else correctly
+rounded.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def root(instruction: Instruction, build: Builder) -> Step:
     elif ftz and opcode in ("rcp", "rsqrt"):
         function = approximate.gross(opcode)
     elif opcode == "rsqrt":
-        function = approximate.WIDE[opcode]
+        function = approximate.reciprocal_root_of_double
     else:
         raise Unsupported(instruction, f"there is no {instruction.name}")
     return build.elementwise(instruction, function, kind, (kind,))
