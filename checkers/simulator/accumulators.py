@@ -1,8 +1,8 @@
 """The accumulators of wgmma, between the tensor cores' form and the registers'.
 
 A chain of multiplications adds to the same registers again and again, and nobody looks at them in
-between. So an accumulator is kept as a matrix while the chain goes on, and spread over the registers
-only when an instruction touches one of them.
+between. So an accumulator is kept as a matrix while the chain goes on, and spread over the
+registers only when an instruction touches one of them.
 """
 
 from __future__ import annotations

@@ -179,7 +179,7 @@ def _problem(
         )
     if len(np.unique(addresses)) < addresses.size:
         return (
-            "The descriptor's strides put two parts of the tile at one address (leading-dimension "
-            f"offset {descriptor.leading} bytes, stride-dimension offset {descriptor.stride} bytes)."
+            "The descriptor's strides put two parts of the tile at one address: its leading-dimension "
+            f"offset is {descriptor.leading} bytes, its stride-dimension offset {descriptor.stride}."
         )
     return ""

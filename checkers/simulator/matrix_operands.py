@@ -30,8 +30,8 @@ def check_tile(wave: Wave, tile: Tile, name: str, thread: int, site: Instruction
         return True
     wave.faults.report(
         Kind.OUT_OF_BOUNDS,
-        f"The descriptor of operand {name} leads out of the block's shared memory: to bytes {low} to "
-        f"{high - 1}, of which {SHARED_BASE} to {size - 1} are the block's.",
+        f"The descriptor of operand {name} leads out of the block's shared memory: to bytes {low} "
+        f"to {high - 1}, of which {SHARED_BASE} to {size - 1} are the block's.",
         thread=thread,
         site=site,
     )

@@ -1,8 +1,8 @@
 """Instructions that a whole warp, or a whole warpgroup, executes together (.sync.aligned).
 
 The machine may bring the lanes of a warp, or the warps of a warpgroup, to such an instruction one
-after another. Those that come first are parked until the last one is there; then the instruction runs
-once, for all of them.
+after another. Those that come first are parked until the last one is there; then the instruction
+runs once, for all of them.
 """
 
 from __future__ import annotations

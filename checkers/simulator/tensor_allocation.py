@@ -77,8 +77,8 @@ class Allocations:
         if block in self.relinquished:
             self.report(
                 group,
-                "tcgen05.alloc after tcgen05.relinquish_alloc_permit: the block has given the right "
-                "to allocate away.",
+                "tcgen05.alloc after tcgen05.relinquish_alloc_permit: the block has given the "
+                "right to allocate away.",
                 self.relinquished[block],
             )
         elif count > self.last[block]:
@@ -146,8 +146,8 @@ class Allocations:
         if busy is not None:
             self.report(
                 group,
-                f"tcgen05.dealloc while {busy.what} may still use the columns: nothing says to this "
-                "warp that it is complete.",
+                f"tcgen05.dealloc while {busy.what} may still use the columns: nothing says to "
+                "this warp that it is complete.",
                 busy.access(),
             )
         self.held[block].remove(allocation)

@@ -104,7 +104,8 @@ def _problem(shape: Shape, bits: int) -> str:
     if not shape.a_type or not shape.b_type:
         return f"The instruction descriptor's operand types are none of kind::{kind}."
     if shape.d_type not in D_ALLOWED.get(kind, ("f32",)):
-        return f"The instruction descriptor's accumulator is {shape.d_type or 'unknown'}, which kind::{kind} has not."
+        found = shape.d_type or "unknown"
+        return f"The instruction descriptor's accumulator is {found}, which kind::{kind} has not."
     if shape.d_type == "f16" and "bf16" in (shape.a_type, shape.b_type):
         return "The instruction descriptor adds bf16 products into f16."
     allowed = (128, 256) if shape.pair else (64, 128)

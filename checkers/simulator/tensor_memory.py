@@ -36,10 +36,10 @@ POISON = np.uint32(0xFFFFFFFF)  # a NaN: nothing that was not written may be rel
 class TensorOperation:
     """An access that may be in flight.
 
-    what: "tcgen05.ld", ...  thread: that issued it, flat.  issued: the clocks' number then.  agent, time: what one
-    must know to know that it is complete.  shape: of a multiplication, for the pipeline rule.
-    number: in the shadow.  consumed: of a load, the clocks' number when one of its registers was
-    used; 0 before.
+    what: "tcgen05.ld", ...  thread: that issued it, flat.  issued: the clocks' number then.
+    agent, time: what one must know to know that it is complete.  shape: of a multiplication, for
+    the pipeline rule.  number: in the shadow.  consumed: of a load, the clocks' number when one of
+    its registers was used; 0 before.
     """
 
     what: str
@@ -73,8 +73,9 @@ class Region:
 class TensorMemory:
     """The tensor memory of a wave's blocks: ``wave.state(TensorMemory)``.
 
-    cells: (blocks, 128, 512) uint32.  owner: (blocks, 512) which allocation a column belongs to, 0 for
-    none.  loaded: (slots, warps) the number of the tcgen05.ld whose result a register holds unused.
+    cells: (blocks, 128, 512) uint32.  owner: (blocks, 512) which allocation a column belongs to, 0
+    for none.  loaded: (slots, warps) the number of the tcgen05.ld whose result a register holds
+    unused.
     """
 
     def __init__(self, wave: Wave) -> None:
@@ -86,7 +87,25 @@ class TensorMemory:
         self.operations: list[TensorOperation | None] = [None]
         self.fenced: dict[Any, np.ndarray] = {}
         self.loaded = np.zeros((len(wave.kernel.slot_bits), wave.warps), np.int32)
+        self._one_cta_group()
         self._uses_fences = wave.kernel.uses("tcgen05.fence::after_thread_sync")
+
+    def _one_cta_group(self) -> None:
+        """All tcgen05 instructions of a kernel have one .cta_group (9.7.16.7.1)."""
+        first: dict[str, Instruction] = {}
+        for instruction in self.wave.kernel.instructions:
+            for modifier in instruction.modifiers:
+                if instruction.opcode == "tcgen05" and modifier.startswith("cta_group"):
+                    first.setdefault(modifier, instruction)
+        if len(first) == 2:
+            one, other = first.values()
+            self.wave.faults.report(
+                Kind.TENSOR_MEMORY,
+                "The kernel has tcgen05 instructions with cta_group::1 and with cta_group::2: all "
+                "have to say the same.",
+                site=other,
+                other=Access(None, one, one.name),
+            )
 
     def flat(self, block: int) -> np.ndarray:
         """(128, 512) the cells of a block."""
@@ -112,7 +131,7 @@ class TensorMemory:
             column = region.columns.start + int(np.argmin(writers.any(axis=0)))
             self.wave.faults.report(
                 Kind.UNINITIALISED,
-                f"{operation.what} reads column {column} of tensor memory, which nobody has written.",
+                f"{operation.what} reads column {column} of tensor memory, which no one has written.",
                 thread=operation.thread,
                 site=operation.site,
             )
@@ -120,7 +139,7 @@ class TensorMemory:
         self.readers[slot, region.block, region.pieces, region.columns] = self._number(operation)
 
     def write(self, region: Region, operation: TensorOperation) -> None:
-        """``operation`` writes cells: they must be allocated, and all that used them be complete."""
+        """``operation`` writes cells: they must be allocated, and their last uses complete."""
         if not self._allocated(region, operation):
             return
         at = (region.block, region.pieces, region.columns)

@@ -31,10 +31,10 @@ class Multiplication:
     """D (+)= A * B.
 
     blocks: in the wave, one or a pair.  d: address of D in tensor memory.  a: of A there, None
-    where it is in shared memory.  tiles: (A, B) or (B,) in shared memory, the same place in each block.
-    keep: D is added to, after a shift right by scale_input bits of its exponent.  disabled: words of
-    lanes that are not written.  scales: addresses of the scale factors of A and B, or empty.
-    vectors: scale factors for each row.
+    where it is in shared memory.  tiles: (A, B) or (B,) in shared memory, at one place in each
+    block.  keep: D is added to, after it was divided by 2**scale_input.  disabled: words of lanes
+    that are not written.  scales: addresses of the scale factors of A and B, or empty.  vectors:
+    scale factors for each row.
     """
 
     wave: Wave
@@ -57,8 +57,8 @@ class Multiplication:
         allowed = (0, 16) if self.shape.rows == 64 else (0,)
         if lane not in allowed:
             self._report(
-                f"D of tcgen05.mma with M = {self.shape.rows} begins at lane {lane} of tensor memory, "
-                f"not at {' or '.join(map(str, allowed))}."
+                f"D of tcgen05.mma with M = {self.shape.rows} begins at lane {lane} of tensor "
+                f"memory, not at {' or '.join(map(str, allowed))}."
             )
             lane = 0
         if self.a is not None and self.a >> 16 != lane:

@@ -1,7 +1,7 @@
 """The pipeline of Blackwell's tensor core: what a thread issued, and what commit tells of it.
 
-PTX ISA 9.7.16.6, 9.7.16.12. tcgen05.mma, .cp and .shift of one thread are done in order, as late as the
-run's schedule has it; tcgen05.commit makes one arrival on an mbarrier when all that its own
+PTX ISA 9.7.16.6, 9.7.16.12. tcgen05.mma, .cp and .shift of one thread are done in order, as late
+as the run's schedule has it; tcgen05.commit makes one arrival on an mbarrier when all that its own
 thread issued before is complete.
 """
 
@@ -81,8 +81,8 @@ class TensorPipe:
         if thread not in self.issuers:
             self.wave.faults.report(
                 Kind.TENSOR_MEMORY,
-                "tcgen05.commit by a thread that has issued nothing: it tracks only its own thread's "
-                "tcgen05.mma, .cp and .shift, and arrives at once.",
+                "tcgen05.commit by a thread that has issued nothing: it tracks only its own "
+                "thread's tcgen05.mma, .cp and .shift, and arrives at once.",
                 thread=thread,
                 site=site,
                 severity=Severity.NOTE,
@@ -139,7 +139,7 @@ class TensorPipe:
             if thread // each == block and queue:
                 self.wave.faults.report(
                     Kind.EXIT_IN_FLIGHT,
-                    "The block ends while its tcgen05 operation is in flight: nobody waited for it.",
+                    "The block ends while its tcgen05 operation is in flight: no one waited for it.",
                     thread=thread,
                     site=queue[0].site,
                 )

@@ -5,8 +5,8 @@ wgmma.wait_group after it. Every ordinary access to a register that some wgmma o
 comes by here first: it is too early while the multiplication isn't waited for, and it makes a new
 fence necessary.
 
-Reads of shared memory and the arithmetic are done as late as the rules allow, at the wait, unless the
-run's schedule says otherwise.
+Reads of shared memory and the arithmetic are done as late as the rules allow, at the wait, unless
+the run's schedule says otherwise.
 """
 
 from __future__ import annotations
@@ -54,8 +54,9 @@ class WgmmaState:
 
     By register slot and warp: touched, the fence count at the last ordinary access; written and
     read, the serial of the last multiplication with it as accumulator or as operand A; shape and
-    fenced, the shape and the fence count of the former.  By warp: fences done; issued, committed, finished: serials up to which it
-    issued, committed and waited.
+    fenced, the shape and the fence count of the former.
+    By warp: fences done; issued, committed, finished: serials up to which it issued, committed and
+    waited.
     """
 
     def __init__(self, wave: Wave) -> None:

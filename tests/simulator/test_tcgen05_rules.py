@@ -162,6 +162,11 @@ def test_a_full_memory_makes_wait_until_somebody_frees():
     assert kinds(result) == []
 
 
+def test_all_instructions_have_one_cta_group():
+    _, result = run(START_UP, more(32), give(32).replace(CG1, "cta_group::2"))
+    assert kinds(result) == ["tensor_memory"] and "all have to say the same" in messages(result)
+
+
 def test_a_whole_warp_allocates():
     _, result = run(START_UP, more(32).replace("%p10", "%p11"), give(32))
     assert "collective" in kinds(result)

@@ -1,8 +1,8 @@
 """Matrices between registers and shared memory: ldmatrix, stmatrix; and movmatrix.
 
 PTX ISA 9.7.14.5.15 to .17. The forms of 8-bit elements (m16n16, m16n8; sm_100a) follow CuTe's
-layouts, as the manual shows them in figures only; no hardware at hand could confirm them. The 4- and
-6-bit forms of ldmatrix are Unsupported.
+layouts, as the manual shows them in figures only; no hardware at hand could confirm them. The 4-
+and 6-bit forms of ldmatrix are Unsupported.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """tcgen05: tensor memory is allocated, loaded, stored and waited for.
 
 PTX ISA 9.7.16.7 (alloc, dealloc, relinquish_alloc_permit), .8 (ld, st, wait), .11 (fence), .12
-(commit). mma is in tcgen05_mma.py, cp and shift are in tcgen05_copy.py. No hardware at hand could confirm this
-family: it follows the manual, and the layouts of CUTLASS.
+(commit). mma is in tcgen05_mma.py, cp and shift are in tcgen05_copy.py. No hardware at hand could
+confirm this family: it follows the manual, and the layouts of CUTLASS.
 """
 
 from __future__ import annotations

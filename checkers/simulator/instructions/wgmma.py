@@ -51,7 +51,7 @@ def _touched(group: Group, touches: list[tuple[int, bool]]) -> None:
 def wgmma(instruction: Instruction, build: Builder) -> Step:
     """One of fence, commit_group, wait_group and mma_async."""
     if not build.kernel.target.startswith("sm_90"):
-        raise Unsupported(instruction, f"wgmma is for sm_90a, this kernel for {build.kernel.target}")
+        raise Unsupported(instruction, f"wgmma is for sm_90a, not {build.kernel.target}")
     modifiers = build.modifiers(instruction)
     action = modifiers.one_of("fence", "commit_group", "wait_group", "mma_async")
     for flag in ("sync", "aligned"):
@@ -116,8 +116,8 @@ class Shape:
         left: np.ndarray,
         right: np.ndarray,
     ) -> None:
-        """D = A * B + D for the warpgroups ``groups`` (k,), + D where ``keep`` (k,); left (k, 64, K)
-        and right (k, K, N) float32."""
+        """D = A * B for the warpgroups ``groups`` (k,), + D where ``keep`` (k,); left (k, 64, K) and
+        right (k, K, N) float32."""
         if self.sign < 0:
             left = -left
         accumulator = state.accumulator(self.accumulator, self.fragment)
