@@ -32,7 +32,7 @@ def widen(bits: np.ndarray, kind: str) -> np.ndarray:
     """float32 values of raw bits of ``kind`` "f16" or "bf16"; a NaN keeps its bits on top."""
     if kind == "bf16":
         return (np.asarray(bits).astype(np.uint32) << _SIXTEEN).view(np.float32)
-    return _F16_VALUES[bits]
+    return _F16_VALUES.take(bits)
 
 
 def narrow(values: np.ndarray, kind: str) -> np.ndarray:

@@ -21,6 +21,8 @@ from checkers.simulator.arithmetic import special_coefficients as coefficients
 
 _SQUARE_BITS = 15
 _MANTISSA = 23
+_FRACTION = (1 << _MANTISSA) - 1
+_OCTAVE = np.int32(1 << _MANTISSA)
 
 
 def _squares() -> np.ndarray:
@@ -42,7 +44,7 @@ _SQUARES = _squares()
 @dataclass(frozen=True)
 class _Interpolator:
     """A function on an octave or two. c0, c1, c2: (segments,) float64, in units of the result's last
-    place; the constant is in c0.  low_bits: how many bits of the mantissa are x."""
+    place; the constant is in c0, and c1 is of x as an integer.  low_bits: how many bits x has."""
 
     c0: np.ndarray
     c1: np.ndarray
@@ -50,13 +52,12 @@ class _Interpolator:
     low_bits: int
 
     def __call__(self, place: np.ndarray) -> np.ndarray:
-        """The quadratic at an integer of segment and x: (…) float64, exact."""
+        """The quadratic at the integer of segment and x: float64, exact."""
         segment = place >> self.low_bits
         low = place & ((1 << self.low_bits) - 1)
-        line = self.c0[segment] + self.c1[segment] * np.ldexp(
-            low.astype(np.float64), -self.low_bits
-        )
-        return line + self.c2[segment] * _SQUARES[low >> (self.low_bits - _SQUARE_BITS)]
+        square = _SQUARES.take(low >> (self.low_bits - _SQUARE_BITS))
+        line = self.c0.take(segment) + self.c1.take(segment) * low.astype(np.float64)
+        return line + self.c2.take(segment) * square
 
 
 def _interpolator(
@@ -64,7 +65,8 @@ def _interpolator(
 ) -> _Interpolator:
     """units: of the rows' c1 and c2; c0's is 1/4. constant: in units of 2**-17."""
     c0, c1, c2 = np.array(rows, np.float64).T
-    return _Interpolator(c0 / 4 + constant * 2.0**-17, c1 * units[0], c2 * units[1], low_bits)
+    slope = c1 * units[0] * 2.0**-low_bits
+    return _Interpolator(c0 / 4 + constant * 2.0**-17, slope, c2 * units[1], low_bits)
 
 
 _EX2 = _interpolator(coefficients.EX2, (4, 1), 24456, 17)
@@ -76,25 +78,49 @@ _LG2 = _interpolator(coefficients.LG2, (8, 4), 6688, 17)
 
 def _parts(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(mantissa bits without the leading one, exponent) of magnitudes, both int64; what is no
-    positive finite number gives any."""
+    finite number but zero gives any."""
     mantissa, exponent = np.frexp(np.abs(np.asarray(a, np.float64)))
-    bits = np.ldexp(mantissa, _MANTISSA + 1).astype(np.int64) & 0x7FFFFF
+    bits = np.ldexp(mantissa, _MANTISSA + 1).astype(np.int64) & _FRACTION
     return bits, exponent.astype(np.int64) - 1
+
+
+def _plain_parts(a: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """As ``_parts``, int32, where all are positive and have results that are normal numbers; None
+    where any is not."""
+    bits = np.asarray(a).view(np.int32)
+    # Biased exponents 1 to 252; a sign makes the integer negative.
+    odd = (bits < 0x00800000) | (bits >= 0x7E800000)
+    if np.count_nonzero(odd):
+        return None
+    return bits & _FRACTION, (bits >> _MANTISSA) - 127
+
+
+def _assembled(exponent: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """float32 of biased exponents and mantissas; a mantissa of 2**23 is the next exponent's 0."""
+    return ((exponent << _MANTISSA) + places.astype(np.int32)).view(np.float32)
 
 
 def exponential(a: np.ndarray) -> np.ndarray:
     """2**a, float32 to float32; results below 2**-126 are zero."""
     a = np.asarray(a)
+    size = np.abs(a)
     # Fixed point with 23 bits of fraction; beyond 255 all is infinity or zero.
-    fixed = (np.fmin(np.abs(a), np.float32(255)) * np.float32(2.0**23)).astype(np.int32)
+    fixed = (np.fmin(size, np.float32(255)) * np.float32(2.0**23)).astype(np.int32)
+    whole = (fixed & _FRACTION) == 0
     # A negative number is inverted, not negated, unless it is whole.
-    whole = (fixed & 0x7FFFFF) == 0
-    fixed = np.where(np.signbit(a), ~fixed + whole, fixed)
-    exponent, place = fixed >> 23, fixed & 0x7FFFFF
-    mantissa = _EX2(place).astype(np.int32)
-    bits = ((np.clip(exponent, -127, 128) + 127) << 23) + mantissa
-    bits = np.where(exponent < -126, 0, np.where(exponent > 127, 0x7F800000, bits))
-    return np.where(np.isnan(a), np.float32(np.nan), bits.astype(np.int32).view(np.float32))
+    sign = a.view(np.int32) >> 31
+    fixed = fixed ^ sign
+    if np.count_nonzero(whole):
+        fixed = fixed - sign * whole
+    places = _EX2(fixed & _FRACTION)
+    exponent = (fixed >> _MANTISSA) + 127
+    rare = ~(size < np.float32(126))
+    if not np.count_nonzero(rare):
+        return _assembled(exponent, places)
+    result = _assembled(np.clip(exponent, 0, 255), places)
+    result = np.where(exponent < 1, np.float32(0), result)
+    result = np.where(exponent > 254, np.float32(np.inf), result)
+    return np.where(np.isnan(a), np.float32(np.nan), result)
 
 
 def _of_positive(
@@ -109,6 +135,9 @@ def _of_positive(
 
 def reciprocal(a: np.ndarray) -> np.ndarray:
     """1 / a, float32 to float32."""
+    plain = _plain_parts(np.abs(a))
+    if plain is not None:
+        return np.copysign(_assembled(126 - plain[1], _RCP(plain[0])), a)
     mantissa, exponent = _parts(a)
     value = np.ldexp(np.floor(_RCP(mantissa)) + 2.0**23, -24 - exponent)
     magnitude = _of_positive(np.abs(a), np.reciprocal, value)
@@ -117,6 +146,13 @@ def reciprocal(a: np.ndarray) -> np.ndarray:
 
 def reciprocal_root(a: np.ndarray) -> np.ndarray:
     """1 / sqrt(a), float32 to float32."""
+    plain = _plain_parts(a)
+    if plain is not None:
+        mantissa, exponent = plain
+        even = (exponent & 1) == 0
+        places = _RSQRT(np.where(even, mantissa, mantissa + _OCTAVE))
+        places = np.where(even & (mantissa == 0), 2.0**23, places)
+        return _assembled(126 - (exponent >> 1), places)
     mantissa, exponent = _parts(a)
     odd = exponent & 1
     value = np.floor(_RSQRT(mantissa + (odd << 23))) + 2.0**23
@@ -127,6 +163,11 @@ def reciprocal_root(a: np.ndarray) -> np.ndarray:
 
 def square_root(a: np.ndarray) -> np.ndarray:
     """sqrt(a), float32 to float32."""
+    plain = _plain_parts(a)
+    if plain is not None:
+        mantissa, exponent = plain
+        places = _SQRT(mantissa + ((exponent & 1) << _MANTISSA))
+        return _assembled(127 + (exponent >> 1), places)
     mantissa, exponent = _parts(a)
     value = np.floor(_SQRT(mantissa + ((exponent & 1) << 23))) + 2.0**23
     return _of_positive(a, np.sqrt, np.ldexp(value, -23 + (exponent >> 1)))
