@@ -103,6 +103,22 @@ class Mbarriers:
             f"phase {phase}: does the parity flip?"
         )
 
+    def blame_parity(self, key: tuple, thread: int) -> None:
+        """Reports that ``thread`` waited twice for one phase of the barrier whose agent is ``key``,
+        if it did: it then touched what the next phase's copy was to bring, or to fill."""
+        barrier = self.find(*key[1:3])
+        site = barrier.repeated.get(thread) if barrier is not None else None
+        if barrier is None or site is None:
+            return
+        seen = int(barrier.last_seen(np.array([thread]))[0])
+        barrier.report(
+            Kind.PHASE,
+            f"A wait on {barrier.name} is for parity {seen & 1} again, which phase {seen} had satisfied "
+            f"the last time: it returned before the copy of phase {seen + 1} was even started",
+            thread,
+            site,
+        )
+
     def _at_exit(self, block: int) -> None:
         """Bytes that came and that nobody ever announced."""
         for barrier in self.of_block(block):

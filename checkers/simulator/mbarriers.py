@@ -98,6 +98,7 @@ class Mbarrier:
         first = block * wave.warps_per_block * 32
         self._first_thread = first
         self.seen = np.full(wave.warps_per_block * 32, NEVER, np.int64)
+        self.repeated: dict[int, Instruction] = {}  # threads whose last wait saw nothing new
         self.trusted = np.zeros(wave.warps * 32, bool)  # threads known to have seen the init
         self.init_agent: Any = None
         self.init_time = 0
@@ -286,9 +287,17 @@ class Mbarrier:
         """The last phase that each of these threads of its block saw complete."""
         return self.seen[threads - self._first_thread]
 
-    def saw(self, threads: np.ndarray, phase: int | np.ndarray) -> None:
+    def saw(self, threads: np.ndarray, phase: int | np.ndarray, site: Instruction) -> None:
+        """A wait for ``phase`` by these threads is over."""
         at = threads - self._first_thread
-        self.seen[at] = np.maximum(self.seen[at], phase)
+        before = self.seen[at]
+        again = before >= phase
+        if self.repeated:
+            for thread in threads[~again].tolist():
+                self.repeated.pop(thread, None)
+        if again.any():
+            self.repeated.update(dict.fromkeys(threads[again].tolist(), site))
+        self.seen[at] = np.maximum(before, phase)
 
     def blame_bytes(self) -> None:
         """At a deadlock: reports EXPECT_TX when it is the bytes that are wrong."""

@@ -105,13 +105,15 @@ def test_cp_async_without_the_barrier_before_the_refill(schedule):
 # --- TMA, two stages, one producer warp, two consumer warps --------------------------------------------
 
 TMA = """
-    .shared .align 1024 .b8 stages[2048];
-    .shared .align 8 .b64 full[2];
-    .shared .align 8 .b64 empty[2];
+    .shared .align 1024 .b8 stages[4096];
+    .shared .align 8 .b64 full[4];
+    .shared .align 8 .b64 empty[4];
     mov.u32 %r1, %tid.x; mov.u32 %r2, stages; mov.u32 %r3, full; mov.u32 %r4, empty;
     setp.eq.u32 %p1, %r1, 0; @!%p1 bra READY;
-    mbarrier.init.shared.b64 [%r3], 1; mbarrier.init.shared.b64 [%r3+8], 1;
-    mbarrier.init.shared.b64 [%r4], {consumers}; mbarrier.init.shared.b64 [%r4+8], {consumers};
+    mov.u32 %r30, 0;
+    INIT: shl.b32 %r31, %r30, 3; add.u32 %r32, %r3, %r31; add.u32 %r33, %r4, %r31;
+    mbarrier.init.shared.b64 [%r32], 1; mbarrier.init.shared.b64 [%r33], {consumers};
+    add.u32 %r30, %r30, 1; setp.lt.u32 %p7, %r30, {stages}; @%p7 bra INIT;
     fence.mbarrier_init.release.cluster;
     READY: bar.sync 0;
     mov.u32 %r5, 0; mov.u32 %r6, 0; mov.u32 %r7, {start}; mov.u64 %rd1, k_map;
@@ -124,8 +126,8 @@ TMA = """
     {expect}
     cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes
         [%r12], [%rd1, {{0, %r13}}], [%r9];
-    add.u32 %r6, %r6, 1; setp.eq.u32 %p4, %r6, 2; @%p4 mov.u32 %r6, 0; {producer_flip}
-    add.u32 %r5, %r5, 1; setp.lt.u32 %p5, %r5, 6; @%p5 bra PRODUCER;
+    add.u32 %r6, %r6, 1; setp.eq.u32 %p4, %r6, {stages}; @%p4 mov.u32 %r6, 0; {producer_flip}
+    add.u32 %r5, %r5, 1; setp.lt.u32 %p5, %r5, {tiles}; @%p5 bra PRODUCER;
     bra.uni END;
     CONSUMER:
     mov.u32 %r7, 0; mov.u32 %r20, 0; sub.u32 %r21, %r1, 32; shl.b32 %r22, %r21, 2;
@@ -135,12 +137,14 @@ TMA = """
     add.u32 %r12, %r2, %r11; add.u32 %r12, %r12, %r22; ld.shared.u32 %r23, [%r12];
     ld.shared.u32 %r24, [%r12+256]; add.u32 %r23, %r23, %r24; add.u32 %r20, %r20, %r23;
     {empty_arrive}
-    add.u32 %r6, %r6, 1; setp.eq.u32 %p4, %r6, 2; @%p4 mov.u32 %r6, 0; {consumer_flip}
-    add.u32 %r5, %r5, 1; setp.lt.u32 %p5, %r5, 6; @%p5 bra LOOP;
+    add.u32 %r6, %r6, 1; setp.eq.u32 %p4, %r6, {stages}; @%p4 mov.u32 %r6, 0; {consumer_flip}
+    add.u32 %r5, %r5, 1; setp.lt.u32 %p5, %r5, {tiles}; @%p5 bra LOOP;
     mul.wide.u32 %rd2, %r21, 4; add.u64 %rd2, %out, %rd2; st.global.u32 [%rd2], %r20;
     END:
 """
 TMA_PARTS = {
+    "stages": "2",
+    "tiles": str(TILES),
     "consumers": "64",
     "start": "1",
     "empty_wait": "E: mbarrier.try_wait.parity.shared::cta.b64 %p3, [%r10], %r7; @!%p3 bra E;",
@@ -152,8 +156,9 @@ TMA_PARTS = {
 }
 
 
-def tma(schedule: str, **parts: str):
-    x, out = aligned((TILES * 8, 32), np.uint32), np.zeros(64, np.uint32)
+def tma(schedule: str, tiles: int = TILES, **parts: str):
+    x, out = aligned((tiles * 8, 32), np.uint32), np.zeros(64, np.uint32)
+    parts["tiles"] = str(tiles)
     result = run_ptx(
         TMA.format(**(TMA_PARTS | parts)),
         x=x,
@@ -162,8 +167,8 @@ def tma(schedule: str, **parts: str):
         schedule=schedule,
         raw_parameters={"map": map_bytes_of(x, (32, 8))},
     )
-    tiles = x.reshape(TILES, 4, 64)
-    return result, out, (tiles[:, 0] + tiles[:, 1]).sum(axis=0)
+    halves = x.reshape(tiles, 4, 64)
+    return result, out, (halves[:, 0] + halves[:, 1]).sum(axis=0)
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
@@ -171,6 +176,13 @@ def test_tma_pipeline(schedule):
     result, out, expected = tma(schedule)
     assert kinds(result) == [] and np.array_equal(out, expected)
     assert result.counters["tma_load_bytes"] == TILES * 1024
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize(("stages", "tiles"), [(1, 1), (1, 4), (3, 2), (3, 10), (4, 9)])
+def test_tma_pipelines_of_any_depth(stages, tiles, schedule):
+    result, out, expected = tma(schedule, tiles, stages=str(stages))
+    assert kinds(result) == [] and np.array_equal(out, expected)
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)

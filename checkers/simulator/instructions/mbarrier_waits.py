@@ -95,7 +95,7 @@ def _over(barrier: Mbarrier, part: Group, asked: np.ndarray, acquires: bool) -> 
     wave, threads = part.wave, part.threads()
     if acquires and barrier.published is not None:
         wave.clocks.acquire(threads, barrier.published)
-    barrier.saw(threads, asked)
+    barrier.saw(threads, asked, part.site)
     wave.counters.add("mbarrier_waits", part.n, part.site)
     if wave.log.enabled:
         wave.log.waited(part, barrier.name, barrier.key_of(int(asked.max())))

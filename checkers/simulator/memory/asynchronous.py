@@ -287,6 +287,8 @@ class Asynchronous:
                 "between"
             )
             fault = Kind.RACE
+            if other is not None and agent.kind == "mbarrier":
+                self._blame_parity(agent, other)
         self._report(
             fault,
             f"{_engine(agent)} {verb} {place}, which {whom} {did} ({line_name(where)}); {missing}",
@@ -294,6 +296,12 @@ class Asynchronous:
             site,
             Access(other, where, f"{did} {place}"),
         )
+
+    def _blame_parity(self, agent: Agent, thread: int) -> None:
+        """A thread used the buffer too early: was its last wait for it satisfied by an old phase?"""
+        from checkers.simulator.mbarrier_lookup import Mbarriers
+
+        self.wave.state(Mbarriers).blame_parity(agent.key, thread)
 
     def _report(
         self, kind: Kind, message: str, thread: int, site: Instruction, other: Access | None = None
