@@ -142,16 +142,18 @@ class Clocks(Rows):
         """An acquire fence: what earlier strong reads of these threads saw released is known."""
         self.wave.memory.patterns.fence_acquire(np.asarray(threads), SCOPES[scope])
 
-    def fence_knowledge(self, thread: int) -> Knowledge | None:
-        """What the last release fence of ``thread`` lets its strong writes release."""
-        row = int(self.fence_row[thread])
-        if row < 0:
-            return None
-        return self._gathered(np.array([thread]), row, int(self.fence_time[thread]))
+    def fence_knowledge(self, threads: Any) -> Knowledge | None:
+        """What the last release fence of a thread, or of threads that fenced together, lets their
+        strong writes release."""
+        threads = np.atleast_1d(threads)
+        rows = np.unique(self.fence_row[threads])
+        return None if rows[0] < 0 else self._gathered(threads, rows, self.fence_time[threads])
 
     def _gathered(
-        self, threads: np.ndarray, row: int | None = None, time: int | None = None
+        self, threads: np.ndarray, rows: np.ndarray | None = None, time: Any = None
     ) -> Knowledge:
+        """What these threads know together, and did up to ``time``, now where not given. rows: those
+        that they stood on then."""
         clusters = self.cluster[threads]
         if len(threads) > 1 and (clusters != clusters[0]).any():
             parts = [self._gathered(threads[clusters == c]) for c in np.unique(clusters)]
@@ -159,14 +161,13 @@ class Clocks(Rows):
             for part in parts[1:]:
                 whole = whole.join(part)
             return whole
-        ids = self._rows_of(threads) if row is None else np.array([row])
+        ids = self._rows_of(threads) if rows is None else rows
         known = self.known[ids[0]].copy() if len(ids) == 1 else self.known[ids].max(axis=0)
         fenced = self.fenced[ids[0]].copy() if len(ids) == 1 else self.fenced[ids].max(axis=0)
         self._add_own(known[None], fenced[None], threads, np.zeros(len(threads), np.int64))
         if time is not None:
             known[self.column[threads]] = time
-        rows = {self.first_cluster + int(clusters[0]): (known, fenced)}
-        knowledge = Knowledge(rows, {})
+        knowledge = Knowledge({self.first_cluster + int(clusters[0]): (known, fenced)}, {})
         for i in ids.tolist():
             if i in self.foreign:
                 knowledge = knowledge.join(Knowledge(self.foreign[i], {}))
@@ -187,7 +188,6 @@ class Clocks(Rows):
         others = {k: v for k, v in others.items() if not self._has_foreign(threads, k, v)}
         ids = self._rows_of(threads)
         known, fenced = self.known[ids], self.fenced[ids]
-        before = known, fenced
         if pair is not None:
             wide = len(pair[0])
             known[:, :wide] = np.maximum(known[:, :wide], pair[0])
@@ -195,8 +195,7 @@ class Clocks(Rows):
         for column, time in own.items():
             known[:, column] = np.maximum(known[:, column], np.uint32(time))
         if not others:
-            before = self.known[ids], self.fenced[ids]
-            if np.array_equal(before[0], known) and np.array_equal(before[1], fenced):
+            if np.array_equal(self.known[ids], known) and np.array_equal(self.fenced[ids], fenced):
                 return
         new = self._new_rows(len(ids))
         # _new_rows may have renumbered the rows, in order.

@@ -91,30 +91,30 @@ class Patterns:
             pair = (id(old), id(new))
             if pair not in joined:  # many lanes share what they release
                 joined[pair] = _added(old, new)
+                joined[id(joined[pair]), id(new)] = joined[pair]
             table[place] = joined[pair]
 
     def _released(self, threads: np.ndarray, scope: int, release: bool) -> list[Released | None]:
         """What each thread's strong write releases; None for nothing."""
         clocks = self.wave.clocks
-        if not release:
-            out: list[Released | None] = []
-            for thread in threads.tolist():
-                known = clocks.fence_knowledge(thread)
-                far = min(scope, int(clocks.fence_scope[thread]))
-                out.append(None if known is None else self._part(thread, known, far))
-            return out
-        if len(threads) <= APART:
+        if release and len(threads) <= APART:
             each = clocks.release_each(threads)
             pairs = zip(threads.tolist(), each, strict=True)
             return [self._part(thread, known, scope) for thread, known in pairs]
-        blocks = self.wave.block_of(threads)
-        parts = {
-            block: self._part(
-                int(threads[blocks == block][0]), clocks.release(threads[blocks == block]), scope
-            )
-            for block in np.unique(blocks).tolist()
-        }
-        return [parts[block] for block in blocks.tolist()]
+        owner = self.wave.block_of(threads)
+        if not release:
+            # Threads of a block that fenced together released together.
+            owner = owner << 40 | clocks.fence_time[threads].astype(np.int64)
+            if len(threads) <= APART:
+                owner = threads
+        names, which = np.unique(owner, return_inverse=True)
+        parts: list[Released | None] = []
+        for name in range(len(names)):
+            those = threads[which == name]
+            far = scope if release else min(scope, int(clocks.fence_scope[those[0]]))
+            known = clocks.release(those) if release else clocks.fence_knowledge(those)
+            parts.append(None if known is None else self._part(int(those[0]), known, far))
+        return [parts[i] for i in which.tolist()]
 
     def _part(self, thread: int, knowledge: Knowledge, scope: int) -> Released:
         return Released(knowledge, scope, *self._where(thread))
