@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from checkers.simulator.descriptors import CELL, Tile
 from checkers.simulator.faults import Kind
 from checkers.simulator.kernel import SHARED_BASE
 from checkers.simulator.matrix_arithmetic import values
+from checkers.simulator.memory.knowledge import Agent
 
 if TYPE_CHECKING:
     from checkers.simulator.machine import Wave
@@ -38,21 +40,48 @@ def check_tile(wave: Wave, tile: Tile, name: str, thread: int, site: Instruction
     return False
 
 
-def begin_reads(
-    wave: Wave,
-    block: int,
-    tiles: Sequence[Tile],
-    agent: Any,
-    time: int,
-    thread: int,
-    site: Instruction,
-) -> Any:
-    """Tells the memory that ``agent`` will read these tiles of a block; its ticket."""
-    cells = np.concatenate([tile.cells.ravel() for tile in tiles])
+@dataclass(frozen=True)
+class Reading:
+    """What one engine will read: ``tiles`` of a block, at the engine's ``time``, for ``thread``."""
+
+    block: int
+    tiles: Sequence[Tile]
+    agent: Any
+    time: int
+    thread: int
+
+
+def begin_reads(wave: Wave, readings: Sequence[Reading], site: Instruction) -> Any:
+    """Tells the memory what engines of one kind will read; the ticket of all together."""
     size = wave.memory.shared.bytes
-    inside = cells[(cells >= 0) & (cells + CELL <= size)]
+    cells = []
+    for reading in readings:
+        own = np.concatenate([tile.cells.ravel() for tile in reading.tiles])
+        if own.max() + CELL > size:
+            own = own[own + CELL <= size]
+        cells.append(own)
+    counts = [len(own) for own in cells]
+
+    def each(values: list[int], dtype: Any) -> Any:
+        return np.repeat(np.array(values, dtype), counts) if len(values) > 1 else values[0]
+
+    agent = readings[0].agent
+    if len(readings) > 1:
+        # As one agent, with arrays for what differs.
+        clusters = each([r.agent.cluster for r in readings], np.int64)
+        columns = each([r.agent.column for r in readings], np.int64)
+        who = each([int(r.agent.who) for r in readings], np.uint32)
+        agent = Agent(agent.clocks, clusters, columns, who, agent.kind, agent.key, agent.generic)
     return wave.memory.begin_async(
-        "shared", block, inside, False, agent, site, thread, time=time, width=CELL
+        "shared",
+        each([r.block for r in readings], np.int64),
+        np.concatenate(cells),
+        False,
+        agent,
+        site,
+        each([r.thread for r in readings], np.int64),
+        time=each([r.time for r in readings], np.uint32),
+        width=CELL,
     )
 
 

@@ -33,7 +33,7 @@ class Multiplication:
     """One wgmma.mma_async of some warpgroups, in flight.
 
     serial: number in the wave, from 1.  groups: (k,) warpgroups.  run: does the arithmetic for
-    some of them (positions in ``groups``).  tickets: per warpgroup, the memory's for what it reads.
+    some of them (positions in ``groups``).  ticket: the memory's for what they read, or None.
     times: per warpgroup, of its engine.  left: (k,) bool, not computed yet.
     """
 
@@ -41,7 +41,7 @@ class Multiplication:
     serial: int
     groups: np.ndarray
     run: Any
-    tickets: list[Any]
+    ticket: Any
     times: list[int]
     left: np.ndarray = field(init=False)
 
@@ -224,13 +224,13 @@ class WgmmaState:
         operand: tuple[int, ...],
         shape: int,
         run: Any,
-        tickets: list[Any],
+        ticket: Any,
         times: list[int],
     ) -> None:
         """A multiplication of the warpgroups of ``group`` starts."""
         self._serial += 1
         groups = self.groups.of_warp[group.warps[::4]]
-        one = Multiplication(group.site, self._serial, groups, run, tickets, times)
+        one = Multiplication(group.site, self._serial, groups, run, ticket, times)
         cells = np.ix_(accumulator, group.warps)
         self.written[cells] = self._serial
         self.shape[cells] = shape
@@ -326,9 +326,8 @@ class WgmmaState:
             return
         one.left[at] = False
         one.run(at)
-        for position in at.tolist():
-            if one.tickets[position] is not None:
-                self.wave.memory.end_async(one.tickets[position])
+        if one.ticket is not None and not one.left.any():
+            self.wave.memory.end_async(one.ticket)
 
     def _at_exit(self, block: int) -> None:
         """Reports what a block that ends leaves in flight."""

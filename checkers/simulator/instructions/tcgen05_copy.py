@@ -12,7 +12,7 @@ from checkers.simulator.building import Builder
 from checkers.simulator.descriptors import Tile, locate, tcgen05_descriptor
 from checkers.simulator.group import Group
 from checkers.simulator.kernel import Step
-from checkers.simulator.matrix_operands import begin_reads, check_tile, tile_bytes
+from checkers.simulator.matrix_operands import Reading, begin_reads, check_tile, tile_bytes
 from checkers.simulator.modifiers import Modifiers, Unsupported
 from checkers.simulator.program import Instruction
 from checkers.simulator.tensor_memory import ROWS, Region, TensorMemory
@@ -55,16 +55,15 @@ def _start(group: Group, thread: int, tile: Tile, target: int, width: int, pair:
     for one in blocks:
         memory.write(Region(one, slice(0, 8), slice(column, column + width)), operation)
     agent = pipe.agent(thread)
-    tickets = [
-        begin_reads(wave, one, [tile], agent, operation.time, thread, site) for one in blocks
-    ]
+    readings = [Reading(one, [tile], agent, operation.time, thread) for one in blocks]
+    ticket = begin_reads(wave, readings, site)
 
     def complete() -> None:
-        for one, ticket in zip(blocks, tickets, strict=True):
+        for one in blocks:
             words = np.ascontiguousarray(tile_bytes(wave, one, tile)).view(np.uint32)
             copies = ROWS // len(words)
             memory.flat(one)[:, column : column + width] = np.tile(words, (copies, 1))
-            wave.memory.end_async(ticket)
+        wave.memory.end_async(ticket)
 
     pipe.issue(thread, group, complete, "tcgen05.cp")
     bytes_written = ROWS * width * 4 * len(blocks)

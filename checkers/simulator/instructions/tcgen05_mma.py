@@ -18,7 +18,7 @@ from checkers.simulator.faults import Kind
 from checkers.simulator.group import LANES, Group
 from checkers.simulator.kernel import Step
 from checkers.simulator.matrix_arithmetic import FLOP_NAMES
-from checkers.simulator.matrix_operands import begin_reads, check_tile
+from checkers.simulator.matrix_operands import Reading, begin_reads, check_tile
 from checkers.simulator.modifiers import Modifiers, Unsupported
 from checkers.simulator.program import Address, Immediate, Instruction, Vector
 from checkers.simulator.tensor_core import BLOCK_SCALED, KINDS, instruction_descriptor
@@ -193,12 +193,12 @@ def _start(warp: Group, form: _Form) -> None:
     time = one.check()
     pipe = wave.state(TensorPipe)
     agent = pipe.agent(thread)
-    tickets = [begin_reads(wave, b, tiles, agent, time, thread, site) for b in blocks]
+    readings = [Reading(b, tiles, agent, time, thread) for b in blocks]
+    ticket = begin_reads(wave, readings, site)
 
     def complete() -> None:
         one.run()
-        for ticket in tickets:
-            wave.memory.end_async(ticket)
+        wave.memory.end_async(ticket)
 
     pipe.issue(thread, warp, complete, "tcgen05.mma", shape.flops)
     counters = wave.counters

@@ -25,7 +25,7 @@ from checkers.simulator.matrix_arithmetic import (
     add_product,
     values,
 )
-from checkers.simulator.matrix_operands import begin_reads, check_tile, read_tile
+from checkers.simulator.matrix_operands import Reading, begin_reads, check_tile, read_tile
 from checkers.simulator.meetings import WARPGROUP, collective
 from checkers.simulator.modifiers import Modifiers, Unsupported
 from checkers.simulator.program import Immediate, Instruction, Operand, Vector
@@ -271,8 +271,8 @@ def _mma_async(instruction: Instruction, build: Builder, modifiers: Modifiers) -
         tiles = tiles_of(group)
         keep = np.broadcast_to(keeps(group), (group.n, LANES))[::WARPGROUP, 0]
         issue = _Issue(shape, state, group, keep.copy(), tiles)
-        tickets, times = _begin_reads(group, state, issue)
-        state.issue(group, shape.accumulator, shape.operand, shape.key, issue, tickets, times)
+        ticket, times = _begin_reads(group, state, issue)
+        state.issue(group, shape.accumulator, shape.operand, shape.key, issue, ticket, times)
         counters = group.wave.counters
         warpgroups = len(issue.groups)
         counters.add("wgmma_instructions", warpgroups, group.site)
@@ -283,20 +283,17 @@ def _mma_async(instruction: Instruction, build: Builder, modifiers: Modifiers) -
     return collective("wgmma.mma_async", WARPGROUP, step)
 
 
-def _begin_reads(group: Group, state: WgmmaState, issue: _Issue) -> tuple[list[Any], list[int]]:
-    """Tells the memory what each warpgroup will read; its tickets and the engines' times. All of a
-    wgmma-group share a time, and what one of it has announced the next need not."""
-    tickets, times = [], []
+def _begin_reads(group: Group, state: WgmmaState, issue: _Issue) -> tuple[Any, list[int]]:
+    """Tells the memory what the warpgroups will read; its ticket, None for nothing new, and the
+    engines' times. All of a wgmma-group share a time, and what one of it has announced the next
+    need not."""
+    readings, times = [], []
     for position, one in enumerate(issue.groups.tolist()):
-        block, (time, announced) = int(state.groups.block[one]), state.announced(one)
+        time, announced = state.announced(one)
         times.append(time)
         tiles = [tile for tile in issue.tiles[position] if tile not in announced]
         announced.update(tiles)
         if tiles:
-            thread = int(state.groups.warps[one, 0]) * LANES
-            agent = state.agent(one)
-            ticket = begin_reads(group.wave, block, tiles, agent, time, thread, group.site)
-            tickets.append(ticket)
-        else:
-            tickets.append(None)
-    return tickets, times
+            block, thread = int(state.groups.block[one]), int(state.groups.warps[one, 0]) * LANES
+            readings.append(Reading(block, tiles, state.agent(one), time, thread))
+    return begin_reads(group.wave, readings, group.site) if readings else None, times
