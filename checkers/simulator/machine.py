@@ -93,6 +93,7 @@ class Wave:
         self._polling: list[Group] = []
         self._parked: dict[Wait, list[Group]] = {}
         self._polled = False
+        self._polls_for: dict[int, Wait | None] = {}  # by warp, what it last looked for
         self._polled_at = self._timed_out_at = -1  # self.progress when that last happened
         self._idle_rounds = 0
         self._random = random.Random(run.schedule.seed) if run.schedule.is_random else None
@@ -141,9 +142,14 @@ class Wave:
         """Something changed that a waiting thread may look for."""
         self.progress += 1
 
-    def polled(self, group: Group) -> None:
-        """``group`` looked for something that is not there yet: let the others run first."""
+    def polled(self, group: Group, wait: Wait | None = None) -> None:
+        """``group`` looked for something that is not there yet: let the others run first.
+
+        wait: what it looked for, where that can be said.
+        """
         self._polled = True
+        if wait is not None or self._polls_for:
+            self._polls_for.update(dict.fromkeys(group.warps.tolist(), wait))
 
     def park(self, group: Group, wait: Wait, retry: bool) -> None:
         """``group`` stands still until wake(wait). retry: the instruction runs again then."""
@@ -297,7 +303,12 @@ class Wave:
         for wait in self._parked:
             wait.at_deadlock()
         waits = [(wait.reason(), groups) for wait, groups in self._parked.items()]
-        waits += [("polls for something that never changes", [group]) for group in polling]
+        for group in polling:
+            wait = self._polls_for.get(int(group.warps[0]))
+            if wait is not None:
+                wait.at_deadlock()
+            reason = wait.reason() if wait else "polls for something that never changes"
+            waits.append((reason, [group]))
         for reason, groups in waits:
             for group in groups:
                 first = first or group
