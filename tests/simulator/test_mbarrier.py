@@ -150,6 +150,15 @@ def test_try_wait_may_time_out_but_not_for_ever():
     assert "its one arrival is missing" in deadlock(loop)
 
 
+def test_a_test_wait_that_polls_for_ever_says_what_for():
+    body = "@%p1 mbarrier.init.shared.b64 [%r2], 3; bar.sync 0;"
+    loop = "W: mbarrier.test_wait.parity.shared.b64 %p3, [%r2], 0; @!%p3 nanosleep.u32 20; @!%p3 bra W;"
+    result, _ = run(body + loop.replace("@!%p3 nanosleep.u32 20; ", ""))
+    assert kinds(result) == ["deadlock"] and "0 of 3 arrivals came" in deadlock(result)
+    slow, _ = run(body + loop)
+    assert kinds(slow) == ["deadlock"]
+
+
 def test_counts_of_arrivals_and_of_pending_ones():
     result, out = run(
         """

@@ -41,6 +41,7 @@ def wait(instruction: Instruction, build: Builder, modifiers: Modifiers, blocks:
         done = np.ones((group.n, 32), bool)
         parked = np.zeros((group.n, 32), bool)
         waiting: list[tuple[Mbarrier, int, Group]] = []
+        missing: tuple[Mbarrier, int, Group] | None = None
         for barrier, part in each_barrier(group, address(group), space, what, remote=False):
             values = lanes_of(part, group, phases)
             asked = _asked_by_parity(barrier, part, values) if by_parity else None
@@ -56,6 +57,7 @@ def wait(instruction: Instruction, build: Builder, modifiers: Modifiers, blocks:
                 assert some is not None
                 _over(barrier, some, asked[ready], acquires)
             done[rows] &= part.spread(ready, True)
+            missing = (barrier, int(asked[~ready][0]), part)
             if blocks and not timed_out:
                 parked[rows] |= part.spread(~ready, False)
                 late = only(part, ~ready)
@@ -63,8 +65,11 @@ def wait(instruction: Instruction, build: Builder, modifiers: Modifiers, blocks:
                 waiting.append((barrier, int(asked[~ready][0]), late))
         if not waiting:
             write(group, done)
-            if not done.all() and not blocks:
-                wave.polled(group)
+            if missing is not None and not blocks:
+                barrier, asked_phase, part = missing
+                wait = barrier.wait_for(asked_phase)
+                _note(wait, barrier, part, by_parity)
+                wave.polled(group, wait)
             return None
         going = group.narrowed(~parked)
         for barrier, asked_phase, late in waiting:
