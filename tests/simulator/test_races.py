@@ -337,6 +337,32 @@ def test_a_flag_that_is_polled_with_plain_loads_races():
     assert found == ["race"]
 
 
+@pytest.mark.parametrize("threads", [32, 128])
+def test_many_lanes_hand_over_each_its_own(threads):
+    """More lanes than are told apart release at once; each consumer waits for its own flag."""
+    body = (
+        OWN
+        + """mul.wide.u32 %rd1, %r0, 4; add.u64 %rd2, %x, %rd1; add.u64 %rd3, %flag, %rd1;
+        setp.ne.u32 %p2, %r1, 0; @%p2 bra CONSUMER;
+        st.global.u32 [%rd2], %r0; {edge} red.relaxed.gpu.global.add.u32 [%rd3], 1; exit;
+        CONSUMER: POLL: ld.acquire.gpu.global.u32 %r5, [%rd3]; setp.eq.u32 %p3, %r5, 0; @%p3 bra POLL;
+        ld.global.u32 %r6, [%rd2]; add.u64 %rd4, %y, %rd1; st.global.u32 [%rd4], %r6;
+    """
+    )
+    inputs = zeros("x", "y")
+    check(
+        body,
+        FENCE,
+        "race",
+        ["reads x[0], which thread 0 of block 0 wrote"],
+        block=threads,
+        grid=2,
+        **inputs,
+        **zeros("flag"),
+    )
+    assert inputs["y"][:threads].tolist() == list(range(threads))
+
+
 def last_block(barrier, order="acq_rel"):
     """Each block writes part[block] with all its threads, counts itself done, and the last one adds
     everything up: the barrier before the count is what is in question."""
