@@ -1,12 +1,11 @@
 """The approximate functions (PTX ISA 9.7.3.8, 9.7.3.13 to 9.7.3.22, 9.7.4.9, 9.7.4.10).
 
-The reciprocal, the roots, ex2 and lg2 of f32, and what is made of them, are those of the hardware
-bit for bit (special_unit.py; an H200's). The others are computed in float64 and rounded once, while
-a GPU stays within the manual's bounds:
+Reciprocal, roots, ex2, lg2 and tanh, and what is made of them, are those of the hardware bit for
+bit (special_unit.py; an H200's). The others are computed in float64 and rounded once, while a GPU
+stays within the manual's bounds:
 
-    sin, cos 2**-20.5 absolute in [-2 pi, 2 pi], 2**-14.7 in [-100 pi, 100 pi]
-    tanh 2**-11 relative; of f16 2**-10.987 absolute, of bf16 2**-8 absolute
-    rcp, rsqrt of f64: as many bits as the upper half has
+    sin, cos: 2**-20.5 absolute in [-2 pi, 2 pi], 2**-14.7 in [-100 pi, 100 pi]
+    rcp, rsqrt of f64: about 20 bits
 
 Values at zeros, infinities and NaNs are those of the manual's tables.
 """
@@ -66,10 +65,6 @@ def _angle(a: np.ndarray) -> np.ndarray:
     return np.fmod(turns, 1.0) * (2 * np.pi)
 
 
-def _tangent(a: np.ndarray) -> np.ndarray:
-    return np.tanh(np.asarray(a, np.float64)).astype(np.float32)
-
-
 _SINGLE: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "rcp": special_unit.reciprocal,
     "sqrt": special_unit.square_root,
@@ -78,7 +73,7 @@ _SINGLE: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "cos": _cosine,
     "lg2": _logarithm,
     "ex2": _exponential,
-    "tanh": _tangent,
+    "tanh": special_unit.tangent,
 }
 
 

@@ -1,4 +1,5 @@
-"""The special function unit, bit for bit: 2**x, log2, reciprocal, square root and its reciprocal.
+"""The special function unit, bit for bit: 2**x, log2, tanh, reciprocal, square root and the
+reciprocal of that.
 
 The unit is of the kind that Oberman and Siu describe ("A High-Performance Area-Efficient
 Multifunction Interpolator", 2005): the leading bits of the mantissa choose a segment, and in it
@@ -182,3 +183,28 @@ def logarithm(a: np.ndarray) -> np.ndarray:
     value = np.ldexp(np.where(fixed < 0, fixed + 1, fixed).astype(np.float64), -36)
     bits = value.view(np.uint64) & ~np.uint64(0x1FFFFFFF)
     return _of_positive(a, np.log2, bits.view(np.float64))
+
+
+# --- tanh: octaves of different numbers of segments --------------------------------------------
+
+_TANH_FIRST = -8  # exponent of the first octave; below, a number is its own tanh
+_TANH_BITS = np.array([n.bit_length() - 1 for n in coefficients.TANH_SEGMENTS])
+_TANH_START = np.concatenate([[0], np.cumsum(coefficients.TANH_SEGMENTS)[:-1]])
+_TANH = np.array(coefficients.TANH, np.float64).T
+
+
+def tangent(a: np.ndarray) -> np.ndarray:
+    """tanh(a), float32 to float32: in units of 2**-24, cut to 24 bits."""
+    a = np.asarray(a)
+    bits = a.view(np.int32)
+    octave = ((bits >> _MANTISSA) & 0xFF) - (127 + _TANH_FIRST)
+    inside = np.clip(octave, 0, len(_TANH_BITS) - 1)
+    segment_bits = _TANH_BITS.take(inside).astype(np.int32)
+    segment = _TANH_START.take(inside) + ((bits & _FRACTION) >> (_MANTISSA - segment_bits))
+    x = (bits << segment_bits) & _FRACTION & ~0x3F  # the unit's x has 17 bits
+    c0, c1, c2 = (row.take(segment) for row in _TANH)
+    value = c0 + c1 * (x * 2.0**-_MANTISSA) + c2 * _SQUARES.take(x >> (_MANTISSA - _SQUARE_BITS))
+    cut = ((value * 2.0**-24).view(np.uint64) & ~np.uint64(0x1FFFFFFF)).view(np.float64)
+    magnitude = np.where(octave >= len(_TANH_BITS), np.float32(1), cut.astype(np.float32))
+    result = np.where(octave < 0, a, np.copysign(magnitude, a))
+    return np.where(np.isnan(a), np.float32(np.nan), result)

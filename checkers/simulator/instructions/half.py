@@ -147,8 +147,10 @@ def tanh(instruction: Instruction, build: Builder) -> Step:
     modifiers = build.modifiers(instruction)
     modifiers.one_of("approx")
     kind = only_type(modifiers, *TYPES)
-    function = half.operation(approximate.single("tanh"), _scalar(kind))
-    return _apply(instruction, build, kind, function, 1)
+    scalar, function = _scalar(kind), approximate.single("tanh")
+    return _apply(
+        instruction, build, kind, lambda a: half.cut(function(half.widen(a, scalar)), scalar), 1
+    )
 
 
 @halves("ex2", section="9.7.4.10")
