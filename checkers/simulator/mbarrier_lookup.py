@@ -98,6 +98,9 @@ class Mbarriers:
         seen, phase = int(barrier.last_seen(np.array([thread]))[0]), time - 1
         if seen == NEVER or seen >= phase:
             return ""
+        if not barrier.was_told_of(phase):
+            barrier.blame_silence(phase)
+            return f"{barrier.name} was not told to expect its bytes, so no wait covers it"
         return (
             f"the thread's last wait on {barrier.name} was satisfied by phase {seen}, the copy is of "
             f"phase {phase}: does the parity flip?"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from checkers.simulator import mbarrier_words as words
 from checkers.simulator.faults import Access, Kind
 from checkers.simulator.machine import Wait
 
@@ -48,7 +49,7 @@ class PhaseWait(Wait):
 
     def reason(self) -> str:
         assert self.barrier is not None
-        return self.barrier.why_not(self)
+        return words.why_not(self.barrier, self)
 
     def at_deadlock(self) -> None:
         """Names bytes that don't add up, or a parity not flipped, as a fault of their own."""
@@ -108,14 +109,7 @@ class Mbarrier:
     @property
     def name(self) -> str:
         """The barrier in words: by its variable's name, else by its place."""
-        at = self.offset
-        for name, variable in self.wave.kernel.shared_variables.items():
-            start = self.wave.kernel.shared_offsets.get(name)
-            if start is None or not start <= at < start + variable.bytes:
-                continue
-            index = f"[{(at - start) // BYTES}]" if variable.bytes > BYTES else ""
-            return f"the mbarrier {name}{index}"
-        return f"the mbarrier at byte {at - self.wave.kernel.dynamic_shared_start} of shared memory"
+        return words.name_of(self)
 
     @property
     def key(self) -> tuple[str, int, int, int]:
@@ -124,43 +118,6 @@ class Mbarrier:
 
     def key_of(self, phase: int) -> tuple[str, int, int, int]:
         return ("mbarrier", self.block, self.offset, phase)
-
-    def arrivals_in_words(self) -> str:
-        """ "1 of 2 arrivals came"."""
-        came = self.expected - self.pending
-        if self.expected == 1:
-            return "its one arrival came" if came else "its one arrival is missing"
-        return f"{came} of {self.expected} arrivals came"
-
-    def bytes_in_words(self) -> str:
-        """ "it expects 16384 bytes, 8192 arrived"; "" when no bytes are concerned."""
-        told = sum(a.amount for a in self.history if a.what == "expect")
-        came = sum(a.amount for a in self.history if a.what == "complete")
-        if not told and not came and not self.tx:
-            return ""
-        came += told - came - self.tx  # bytes that came before this phase began count as well
-        if not told:
-            return f"nobody told it to expect bytes, yet {came} arrived"
-        return f"it expects {told} bytes, {came} arrived"
-
-    def why_not(self, wait: PhaseWait) -> str:
-        """Why those who wait wait for ever."""
-        parity = wait.phase & 1
-        text = f"waits for phase {wait.phase} (parity {parity}) of {self.name}"
-        text += f" (initialised with count {self.expected}, {line_of(self.site)})"
-        parts = [self.arrivals_in_words(), self.bytes_in_words()]
-        text += ": " + "; ".join(part for part in parts if part)
-        arrivals = [a for a in self.history if a.what == "arrive"]
-        if arrivals:
-            text += f"; last, an arrive at {line_of(arrivals[-1].site)}"
-        elif not self.arrived_ever:
-            text += "; nobody has ever arrived at it"
-        if wait.first_time and self.phase == 0 and parity == 0 and not self.arrived_ever:
-            text += (
-                ". If it says that a buffer is empty: the first wait of a producer must ask for "
-                "parity 1, which is true from the start"
-            )
-        return text
 
     # --- what happens to it ----------------------------------------------------------------------
 
@@ -299,6 +256,23 @@ class Mbarrier:
             self.repeated.update(dict.fromkeys(threads[again].tolist(), site))
         self.seen[at] = np.maximum(before, phase)
 
+    def was_told_of(self, phase: int) -> bool:
+        """Whether anybody announced bytes in this phase, the current one or the one before; True for
+        phases that are forgotten."""
+        known = {self.phase: self.history, self.phase - 1: self.last_history}
+        return phase not in known or any(a.what == "expect" for a in known[phase])
+
+    def blame_silence(self, phase: int) -> None:
+        """Reports that a copy of this phase was never announced."""
+        copy = self.last_copy
+        self.report(
+            Kind.EXPECT_TX,
+            f"A copy that signals {self.name} is under way in phase {phase}, and nobody told the "
+            "barrier to expect its bytes (expect_tx): it goes on without them",
+            copy.thread,
+            copy.site,
+        )
+
     def blame_bytes(self) -> None:
         """At a deadlock: reports EXPECT_TX when it is the bytes that are wrong."""
         if self.tx == 0:
@@ -309,7 +283,7 @@ class Mbarrier:
         if told and self.pending == 0 or not told:
             self.report(
                 Kind.EXPECT_TX,
-                f"Phase {self.phase} of {self.name} can't complete: {self.bytes_in_words()}",
+                f"Phase {self.phase} of {self.name} can't complete: {words.bytes_of(self)}",
                 at.thread,
                 at.site,
             )
@@ -377,7 +351,7 @@ class Mbarrier:
         )
 
     def _too_many(self, count: int, thread: int | None, site: Instruction) -> None:
-        detail = self.bytes_in_words()
+        detail = words.bytes_of(self)
         self.report(
             Kind.MBARRIER,
             f"{count} more arrival{'s' if count > 1 else ''} at {self.name} than the "
@@ -386,10 +360,3 @@ class Mbarrier:
             thread,
             site,
         )
-
-
-def line_of(site: Instruction) -> str:
-    from checkers.simulator.faults import learners_place
-
-    place = learners_place(site)
-    return f"line {place.line}" if place else f"PTX line {site.line}"

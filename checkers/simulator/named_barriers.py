@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from checkers.simulator.faults import Access, Kind, Severity, learners_place
+from checkers.simulator.faults import Access, Kind, Severity
 from checkers.simulator.machine import Wait
+from checkers.simulator.memory.lanes import line_name
 
 if TYPE_CHECKING:
     from checkers.simulator.group import Group
@@ -231,7 +232,7 @@ class NamedBarrier:
             if site is not None and site is not part.site and form.aligned:
                 self._report(
                     f"Lanes of one warp come to barrier {self.number} from two places: this one "
-                    f"and {line_of(site)}; all lanes of a warp must come together",
+                    f"and {line_name(site)}; all lanes of a warp must come together",
                     part,
                 )
                 return
@@ -282,7 +283,7 @@ class NamedBarrier:
                 site = wave.kernel.instructions[min(group.pc, len(wave.kernel.instructions) - 1)]
                 for warp in (group.warps - self.first_warp).tolist():
                     if warp in absent and warp not in gone:
-                        elsewhere.setdefault(line_of(site), []).append(warp)
+                        elsewhere.setdefault(line_name(site), []).append(warp)
         parts = [f"{_warps(gone)} exited"] if gone else []
         parts += [f"{_warps(sorted(set(w)))} at {at}" for at, w in elsewhere.items()]
         return "; ".join([text, *parts])
@@ -307,12 +308,6 @@ class NamedBarriers:
         for barrier in list(self.all.values()):
             if barrier.block in blocks:
                 barrier.someone_exited()
-
-
-def line_of(site: Instruction) -> str:
-    """ "line 41", or "PTX line 212" where the source is not known."""
-    place = learners_place(site)
-    return f"line {place.line}" if place else f"PTX line {site.line}"
 
 
 def _warps(numbers: list[int]) -> str:
