@@ -47,6 +47,9 @@ def examine(machine: Installation) -> list[Check]:
     return checks
 
 
+SIMULATED = "all stages, on the simulator; speed is counted, not timed"
+
+
 def abilities(machine: Installation, checks: Sequence[Check]) -> list[tuple[str, str]]:
     """For each kind of exercise, the stages that can be graded here, in words."""
     works = {check.name: check.state != FAIL for check in checks}
@@ -58,11 +61,9 @@ def abilities(machine: Installation, checks: Sequence[Check]) -> list[tuple[str,
         stages = f"source, compile, run, codegen{speed}"
         rows.append(("torch.compile", stages if compiler else "source; needs g++ for the rest"))
     if works["PyTorch"] and works["Triton"]:
-        where = "on the GPU" if gpu else "in Triton's interpreter"
-        rows.append(("Triton", f"source, compile, run ({where}), codegen{speed}"))
+        rows.append(("Triton", "all stages" if gpu else SIMULATED))
     if works["PyTorch"] and works["CuTe DSL"]:
-        without = "source, compile, codegen; not run or speed (need an NVIDIA GPU)"
-        rows.append(("CuTe DSL", "all stages" if gpu else without))
+        rows.append(("CuTe DSL", "all stages" if gpu else SIMULATED))
     return rows
 
 
@@ -174,7 +175,7 @@ def _cute(machine: Installation) -> list[Check]:
 def _gpu(machine: Installation) -> list[Check]:
     gpu = machine.gpu
     if gpu is None:
-        advice = "Fine for learning: only speed, and the runs of CuTe DSL kernels, need one."
+        advice = "Fine for learning: kernels run on the simulator. Only timing needs one."
         return [Check("GPU", OK, "none found (nvidia-smi)", advice)]
     major, minor = gpu.capability
     name = f"{gpu.name}, sm_{major}{minor}, {gpu.free // GIB} of {gpu.memory // GIB} GiB free"

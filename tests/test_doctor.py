@@ -77,8 +77,8 @@ def test_a_healthy_laptop_without_a_gpu_has_nothing_to_repair(healthy):
     checks = examine(healthy)
     assert {check.state for check in checks} == {"ok"}
     grades = dict(abilities(healthy, checks))
-    assert "interpreter" in grades["Triton"]
-    assert "not run or speed (need an NVIDIA GPU)" in grades["CuTe DSL"]
+    for kind in ("Triton", "CuTe DSL"):
+        assert grades[kind] == "all stages, on the simulator; speed is counted, not timed"
 
 
 def test_a_healthy_gpu_machine_grades_everything(healthy):
