@@ -37,7 +37,9 @@ def of_shared(
 
     latest: (k, count) as in SharedReads; 0 where there were none since the last write.
     """
-    found = _by_warps(races, threads, target, latest, strength)
+    found = []
+    if (latest & ~AGENT).any():
+        found = _by_warps(races, threads, target, latest, strength)
     for reads in races.shared.reads.agents:
         times = rows(reads.time, target.index, target.count)
         times = np.where(latest != 0, times & TIME_MASK, np.uint32(0))

@@ -128,7 +128,8 @@ class SharedReads:
             np.bitwise_or.at(self.words, at[lost[0]] * count + lost[1], bits[lost[0]])
         put(self.sites, at, count, site)
         latest = rows(self.latest, index, count)
-        put(self.latest, index, count, np.maximum(latest, stamp[:, None].astype(np.uint32)))
+        newest = np.maximum(latest & ~AGENT, stamp[:, None].astype(np.uint32))
+        put(self.latest, index, count, newest | (latest & AGENT))
 
     def read_by_agent(
         self, index: np.ndarray, count: int, who: object, time: object, slot: int, site: int
@@ -140,7 +141,7 @@ class SharedReads:
         put(reads.time, index, count, time)
         put(reads.who, index, count, who)
         put(reads.site, index, count, site)
-        put(self.latest, index, count, AGENT)
+        put(self.latest, index, count, rows(self.latest, index, count) | AGENT)
 
 
 class AgentReads:
