@@ -20,10 +20,8 @@ def ternary(name: str, type_: str, count: int = COUNT) -> Case:
     return elementwise(name, f"{name} %d, %a, %b, %c;", operands, [("d", type_)], count=count)
 
 
-def unary(name: str, type_: str, compare: str = "bits", count: int = COUNT) -> Case:
-    return elementwise(
-        name, f"{name} %d, %a;", [("a", type_)], [("d", type_)], compare=compare, count=count
-    )
+def unary(name: str, type_: str, count: int = COUNT) -> Case:
+    return elementwise(name, f"{name} %d, %a;", [("a", type_)], [("d", type_)], count=count)
 
 
 def half() -> list[Case]:
@@ -71,17 +69,15 @@ def oob(type_: str) -> Case:
 
 
 def approximations() -> list[Case]:
-    """ex2 and tanh, over every bit pattern. The manual's bounds: f16 ex2 2**-9.9 relative, tanh
-    2**-10.987 absolute; bf16 ex2 2**-7, tanh 2**-8."""
+    """ex2 and tanh, over every bit pattern."""
     cases = []
-    for t, name, bound in (
-        ("f16", "ex2.approx.f16", "close:1.05e-3:6e-8"),
-        ("f16", "tanh.approx.f16", "close:0:5e-4"),
-        ("bf16", "ex2.approx.ftz.bf16", "close:7.9e-3:0"),
-        ("bf16", "tanh.approx.bf16", "close:0:3.95e-3"),
+    for t, name in (
+        ("f16", "ex2.approx.f16"),
+        ("f16", "tanh.approx.f16"),
+        ("bf16", "ex2.approx.ftz.bf16"),
+        ("bf16", "tanh.approx.bf16"),
     ):
         every = [("a", t, lambda count, t=t: everything(t))]
-        body = f"{name} %d, %a;"
-        cases.append(elementwise(name, body, every, [("d", t)], count=65536, compare=bound))
-        cases.append(unary(f"{name}x2", f"{t}x2", bound, 512))
+        cases.append(elementwise(name, f"{name} %d, %a;", every, [("d", t)], count=65536))
+        cases.append(unary(f"{name}x2", f"{t}x2", count=512))
     return cases
