@@ -211,13 +211,25 @@ class Wave:
             if self._ready:
                 if self._random is None:
                     return self._ready.pop(min(self._ready))
-                return self._ready.pop(self._random.choice(list(self._ready)))
+                return self._any_ready(self._random)
             if self._polling:
                 self._poll_again()
             elif not self._parked:
                 return None
             elif not self.engine.complete_one() and not self._time_out():
                 self._deadlock([])
+
+    def _any_ready(self, choice: random.Random) -> Group:
+        """A group by chance; of a warp that has parted, the part that is behind goes first: it
+        is where the compiler's code makes the parts meet again."""
+        pc = choice.choice(list(self._ready))
+        warps = self._ready[pc].warps
+        behind = [
+            other
+            for other, group in self._ready.items()
+            if other < pc and np.isin(group.warps, warps).any()
+        ]
+        return self._ready.pop(min([pc, *behind]))
 
     def _poll_again(self) -> None:
         """Those that poll look again; when nothing changed, asynchronous work is done first."""
