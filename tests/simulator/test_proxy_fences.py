@@ -117,5 +117,5 @@ def test_generic_reads_before_an_async_write_need_an_order_but_no_fence():
     x = target()
     result = run_ptx(body.replace("{edge}", ""), block=32, x=x)
     assert kinds(result) == ["race"]
-    assert "A TMA copy overwrites s[4], which thread 1 read" in result.faults[0].message
+    assert "A bulk copy overwrites s[4], which thread 1 read" in result.faults[0].message
     assert kinds(run_ptx(body.replace("{edge}", "bar.sync 0;"), block=32, x=x)) == []

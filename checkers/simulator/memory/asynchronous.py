@@ -192,7 +192,7 @@ class Asynchronous:
             i = int(np.flatnonzero(never)[0])
             self._report(
                 Kind.UNINITIALISED,
-                f"{_engine(agent)} reads {target.name(int(first[i]))}, which nobody has written yet",
+                f"{_engine(agent, site)} reads {target.name(int(first[i]))}, which nobody has written yet",
                 int(threads[i]),
                 site,
             )
@@ -201,7 +201,7 @@ class Asynchronous:
             there = self.memory.shared.barriers[int(who[barrier][0])]
             self._report(
                 Kind.MBARRIER,
-                f"{_engine(agent)} {'writes over' if write else 'reads'} the bytes of {there.name} "
+                f"{_engine(agent, site)} {'writes over' if write else 'reads'} the bytes of {there.name} "
                 "while it is in use",
                 int(threads[barrier][0]),
                 site,
@@ -242,11 +242,15 @@ class Asynchronous:
             where = self.memory.heap.sites[int(shadow.site[target.index[first[i]]])]
             by, kind = clocks.describe(int(who[i]))
             name = thread_name(self.wave, by, int(threads[i])) if by is not None else "a thread"
-            writer = f"{engine_words(kind)[0]} of {name}" if kind not in ("", "elsewhere") else name
+            writer = (
+                f"{engine_words(kind, where)[0]} of {name}"
+                if kind not in ("", "elsewhere")
+                else name
+            )
             place = target.name(int(first[i]))
             self._report(
                 Kind.PROXY_FENCE,
-                f"{_engine(agent)} {'overwrites' if write else 'reads'} {place}, which {writer} wrote "
+                f"{_engine(agent, site)} {'overwrites' if write else 'reads'} {place}, which {writer} wrote "
                 f"({line_name(where)}); no fence.proxy.async lies between",
                 int(threads[i]),
                 site,
@@ -273,7 +277,7 @@ class Asynchronous:
         place = target.name(lane if at is None else at)
         verb = "overwrites" if write else "reads"
         if kind and kind != "elsewhere":
-            whom, missing = engine_words(kind)
+            whom, missing = engine_words(kind, where)
             fault = Kind.OVERWRITTEN_IN_FLIGHT if did == "read" else Kind.READ_BEFORE_WAIT
             if did == "wrote" and write:
                 fault = Kind.RACE
@@ -291,7 +295,7 @@ class Asynchronous:
                 self._blame_parity(agent, other)
         self._report(
             fault,
-            f"{_engine(agent)} {verb} {place}, which {whom} {did} ({line_name(where)}); {missing}",
+            f"{_engine(agent, site)} {verb} {place}, which {whom} {did} ({line_name(where)}); {missing}",
             issuer,
             site,
             Access(other, where, f"{did} {place}"),
@@ -310,8 +314,8 @@ class Asynchronous:
         self.wave.faults.report(kind, message, thread=thread, site=site, other=other)
 
 
-def _engine(agent: Agent) -> str:
-    return engine_words(agent.kind)[0]
+def _engine(agent: Agent, site: Instruction) -> str:
+    return engine_words(agent.kind, site)[0]
 
 
 def _grains(shadow: Shadow, position: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:

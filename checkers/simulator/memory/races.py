@@ -27,6 +27,7 @@ from checkers.simulator.memory.shared import SharedMemory
 
 if TYPE_CHECKING:
     from checkers.simulator.memory.regions import Heap, Region
+    from checkers.simulator.program import Instruction
 
 # What the operations of an agent are called in a fault, and what waits for them.
 ENGINES = {
@@ -39,13 +40,20 @@ ENGINES = {
 }
 
 
-def engine_words(kind: str) -> tuple[str, str]:
-    """("a TMA copy", what is missing when somebody touches its bytes) for a kind of agent."""
-    if kind in ENGINES:
-        return ENGINES[kind]
+def engine_words(kind: str, site: Instruction | None) -> tuple[str, str]:
+    """("a TMA copy", what is missing when somebody touches its bytes) for a kind of agent, whose
+    operation ``site`` started."""
     if kind.startswith("tcgen05"):
         return f"a {kind}", ENGINES["tcgen05"][1]
-    return f"an operation of {kind}", "no wait for it lies between"
+    if kind not in ENGINES:
+        return f"an operation of {kind}", "no wait for it lies between"
+    engine, missing = ENGINES[kind]
+    if site is not None and kind in ("mbarrier", "bulk"):
+        if site.opcode in ("st", "red"):
+            engine = f"an {site.opcode}.async" if site.opcode == "st" else "a red.async"
+        else:
+            engine = "a TMA copy" if "tensor" in site.modifiers else "a bulk copy"
+    return engine, missing
 
 
 @dataclass
@@ -306,7 +314,7 @@ class Races:
         me = thread_name(self.wave, thread)
         at = f"({line_name(where)})"
         if kind_of_agent and kind_of_agent != "elsewhere":
-            engine, missing = engine_words(kind_of_agent)
+            engine, missing = engine_words(kind_of_agent, where)
             missing = self._half_waited(target, i, who, thread) or missing
             kind = Kind.OVERWRITTEN_IN_FLIGHT if did == "read" else Kind.READ_BEFORE_WAIT
             if did == "wrote" and verb != "reads":
