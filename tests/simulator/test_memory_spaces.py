@@ -118,6 +118,16 @@ def test_a_sink_in_a_vector_leaves_memory_as_it_is():
     assert y.tolist() == [0, 1, 2, 3, 77, 5, 77, 7]
 
 
+def test_a_bulk_store_fills_with_zeros_as_far_as_each_lane_says():
+    body = """.shared .align 16 .b8 s[32]; mov.u32 %r1, s; mov.u32 %r2, 7; st.shared.v4.u32 [%r1], {%r2, %r2, %r2, %r2};
+        st.shared.v4.u32 [%r1+16], {%r2, %r2, %r2, %r2}; st.bulk.weak.shared::cta [%r1], 24, 0;
+        ld.shared.v4.u32 {%r3, %r4, %r5, %r6}, [%r1+16]; st.global.v4.u32 [%y], {%r3, %r4, %r5, %r6};"""
+    y = np.zeros(12, np.uint32)
+    y = y[(-y.ctypes.data // 4) % 4 :][:4]
+    assert kinds(run_ptx(body, block=1, y=y, target="sm_100a")) == []
+    assert y.tolist() == [0, 0, 7, 7]
+
+
 def test_parameters_constants_and_module_variables_are_read():
     module = """
         .const .align 4 .b8 table[16] = {1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 4, 0, 0, 0};

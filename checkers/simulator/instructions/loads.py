@@ -1,4 +1,5 @@
-"""Loads and stores: PTX ISA 9.7.9.8 (ld), 9.7.9.9 (ld.global.nc), 9.7.9.10 (ldu), 9.7.9.11 (st).
+"""Loads and stores: PTX ISA 9.7.9.8 (ld), 9.7.9.9 (ld.global.nc), 9.7.9.10 (ldu), 9.7.9.11 (st),
+9.7.9.13 (st.bulk).
 
 ======  =======================================================================================
 opcode  forms
@@ -18,6 +19,7 @@ from __future__ import annotations
 import numpy as np
 
 from checkers.simulator.building import Builder, Reader, translates
+from checkers.simulator.faults import Kind
 from checkers.simulator.group import Group
 from checkers.simulator.kernel import Step
 from checkers.simulator.modifiers import Modifiers, Unsupported
@@ -218,6 +220,8 @@ def st(instruction: Instruction, build: Builder) -> Step:
         from checkers.simulator.instructions.remote import st_async
 
         return st_async(instruction, build)
+    if "bulk" in instruction.modifiers:
+        return _store_bulk(instruction, build)
     modifiers = build.modifiers(instruction)
     semantics, scope = take_semantics(modifiers, "release")
     space = modifiers.one_of(*SPACES, default="generic")
@@ -294,3 +298,32 @@ def _store_some(
 
 def _shifted(address: Reader, by: int) -> Reader:
     return lambda group: address(group) + np.uint64(by)
+
+
+def _store_bulk(instruction: Instruction, build: Builder) -> Step:
+    """``st.bulk{.weak}{.shared::cta} [a], size, 0``: zeros, 8 bytes at a time."""
+    modifiers = build.modifiers(instruction)
+    modifiers.one_of("bulk")
+    modifiers.flag("weak")
+    space = modifiers.one_of("shared::cta", default="generic")
+    modifiers.done()
+    check_operands(instruction, 3, False)
+    place, size, value = instruction.operands
+    if not isinstance(value, Immediate) or value.value != 0:
+        raise Unsupported(instruction, "st.bulk stores zeros only")
+    address, read_size = build.address(place), build.source(size, "u64")
+
+    def step(group: Group) -> None:
+        sizes = np.broadcast_to(read_size(group), (group.n, 32))
+        if (group.lanes(sizes) % np.uint64(8)).any():
+            group.wave.faults.report(
+                Kind.MISALIGNED, "st.bulk stores a multiple of 8 bytes", group=group
+            )
+        for offset in range(0, int(group.lanes(sizes).max()), 8):
+            part = group.narrowed(sizes > offset)
+            if part is not None:
+                zeros = np.zeros((part.n, 32), np.uint64)
+                where = address(part) + np.uint64(offset)
+                part.wave.memory.store(part, space, where, [zeros], 8)
+
+    return step

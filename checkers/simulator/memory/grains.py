@@ -39,7 +39,7 @@ def _width(instruction: Instruction, space: str, itemsize: int) -> int:
     if opcode in ("ld", "ldu", "st", "atom", "red"):
         if named and space not in named:
             return MOST
-        return access_bytes(instruction)
+        return 8 if "bulk" in modifiers else access_bytes(instruction)
     if opcode in ("cp",) and "bulk" not in modifiers and "async" in modifiers:
         sizes = [o.value for o in instruction.operands[2:3] if isinstance(o, Immediate)]
         return min(int(sizes[0]), MOST) if sizes else 4
