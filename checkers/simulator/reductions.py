@@ -1,7 +1,7 @@
 """What an asynchronous reduction does to each element: PTX ISA 9.7.9.25.4.2, 9.7.9.27.1.3.
 
 f16 and bf16 additions round to nearest even and keep subnormals; f32 additions flush them, inputs
-and results alike.
+and results alike. A NaN is the canonical one, but for f64.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from checkers.simulator.registers import NUMPY
 
 # (old bytes, new bytes), both uint8 of any one shape, to the bytes that are stored.
 Combine = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+_NANS = {NUMPY["f16"]: 0x7FFF, NUMPY["bf16"]: 0x7FFF, NUMPY["f32"]: 0x7FFFFFFF}
 
 OPERATIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
 
@@ -39,6 +41,9 @@ def combine(operation: str, dtype: np.dtype) -> Combine:
             result = _flushed(_flushed(left) + _flushed(right))
         else:
             result = np.asarray(function(left, right), dtype)
+        if dtype in _NANS and np.isnan(result).any():
+            raw = result.view(f"u{dtype.itemsize}")
+            raw[np.isnan(result)] = _NANS[dtype]
         return result.view(np.uint8).reshape(shape)
 
     return apply

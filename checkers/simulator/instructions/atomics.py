@@ -53,7 +53,8 @@ _ALLOWED = {
     "inc": {"u32"},
     "dec": {"u32"},
 }
-_ONES = {np.dtype(np.float32): 0x7FFFFFFF, np.dtype(np.float16): 0x7FFF}
+# The NaN that results have; f64 passes one operand's on.
+_ONES = {NUMPY["f32"]: 0x7FFFFFFF, NUMPY["f16"]: 0x7FFF, NUMPY["bf16"]: 0x7FFF}
 # So many lanes at one place are still done in rounds, one lane of each place in a round.
 _ROUNDS = 48
 
@@ -153,6 +154,8 @@ def updater(operation: str, type_: str, returns: bool) -> Update:
         combine = function
         if type_ == "f32" and operation == "add" and is_global:
             combine = _flushed
+        elif type_ == "f64" and operation == "add" and is_global:
+            combine = _add_in_global
         if not returns and ufunc is not None and type_ != "f32":
             before = memory.take(index)
             ufunc.at(typed, index, inputs[0])
@@ -230,8 +233,8 @@ def _function(operation: str, dtype: np.dtype) -> tuple[Function, np.ufunc | Non
             None,
         ),
         "add": (np.add, np.add) if whole else (_add, np.add if dtype.itemsize > 2 else None),
-        "min": (np.minimum, np.minimum) if whole else (minimum, None),
-        "max": (np.maximum, np.maximum) if whole else (maximum, None),
+        "min": (np.minimum, np.minimum) if whole else (_canonical(minimum), None),
+        "max": (np.maximum, np.maximum) if whole else (_canonical(maximum), None),
     }
     return table[operation]
 
@@ -247,13 +250,28 @@ def _cas_wide(old: np.ndarray, expected: np.ndarray, new: np.ndarray) -> np.ndar
     return np.where((old == expected).all(axis=1)[:, None], new, old)
 
 
-def _add(old: np.ndarray, value: np.ndarray) -> np.ndarray:
-    """A sum, to nearest even; a NaN is the canonical one."""
-    total = np.asarray(old + value, old.dtype)
-    ones = _ONES.get(total.dtype)
-    if ones is not None and np.isnan(total).any():
-        raw = total.view(f"u{total.itemsize}")
-        raw[np.isnan(total)] = ones
+def _canonical(function: Function) -> Function:
+    """``function`` of floats, with the canonical NaN for any."""
+
+    def apply(old: np.ndarray, value: np.ndarray) -> np.ndarray:
+        result = np.asarray(function(old, value), old.dtype)
+        ones = _ONES.get(result.dtype)
+        if ones is not None and np.isnan(result).any():
+            raw = result.view(f"u{result.itemsize}")
+            raw[np.isnan(result)] = ones
+        return result
+
+    return apply
+
+
+_add = _canonical(np.add)
+
+
+def _add_in_global(old: np.ndarray, value: np.ndarray) -> np.ndarray:
+    """An f64 sum as the L2 cache forms it: a NaN passes through as it is, a signalling one too."""
+    total = old + value
+    for operand in (value, old):
+        total = np.where(np.isnan(operand), operand, total)
     return total
 
 
