@@ -119,3 +119,37 @@ def test_generic_reads_before_an_async_write_need_an_order_but_no_fence():
     assert kinds(result) == ["race"]
     assert "A bulk copy overwrites s[4], which thread 1 read" in result.faults[0].message
     assert kinds(run_ptx(body.replace("{edge}", "bar.sync 0;"), block=32, x=x)) == []
+
+
+@pytest.mark.parametrize(
+    ("own", "issuer", "wanted"),
+    [("", "", ["proxy_fence"]), (FENCE, "", []), ("", FENCE, [])],
+)
+def test_what_cp_async_brought_is_generic_too(own, issuer, wanted):
+    """cp.async writes through the generic proxy: a bulk store of it needs the fence after the wait."""
+    body = f"""
+        .shared .align 16 .b32 s[128]; mov.u32 %r0, %tid.x; mov.u32 %r9, s; shl.b32 %r8, %r0, 4;
+        add.u32 %r8, %r8, %r9; mul.wide.u32 %rd0, %r0, 16; add.u64 %rd1, %x, %rd0;
+        cp.async.ca.shared.global [%r8], [%rd1], 16; cp.async.wait_all; {own} bar.sync 0;
+        setp.eq.u32 %p1, %r0, 0; @!%p1 exit; {issuer} {STORE}
+    """
+    x, y = target(), target()
+    x[:] = np.arange(128)
+    result = run_ptx(body, block=32, x=x, y=y)
+    assert kinds(result) == wanted, [f.message for f in result.faults]
+    assert np.array_equal(x, y)
+    if wanted:
+        assert "which a cp.async copy of thread 0 wrote" in result.faults[0].message
+
+
+def test_a_fence_before_the_wait_does_not_cover_the_copy():
+    body = f"""
+        .shared .align 16 .b32 s[128]; mov.u32 %r0, %tid.x; mov.u32 %r9, s; shl.b32 %r8, %r0, 4;
+        add.u32 %r8, %r8, %r9; mul.wide.u32 %rd0, %r0, 16; add.u64 %rd1, %x, %rd0;
+        cp.async.ca.shared.global [%r8], [%rd1], 16; {{early}} cp.async.wait_all; {{late}} bar.sync 0;
+        setp.eq.u32 %p1, %r0, 0; @!%p1 exit; {STORE}
+    """
+    early = body.replace("{early}", FENCE).replace("{late}", "")
+    late = body.replace("{early}", "").replace("{late}", FENCE)
+    assert kinds(run_ptx(early, block=32, x=target(), y=target())) == ["proxy_fence"]
+    assert kinds(run_ptx(late, block=32, x=target(), y=target())) == []

@@ -21,10 +21,14 @@ BODY = """
 """
 
 
-def new_wave(blocks):
+REMOTE = "ld.shared::cluster.b16 %h1, [%r1];"
+
+
+def new_wave(blocks, cluster=1):
     x = np.zeros(BYTES + 32, np.uint8)
     x = x[-x.ctypes.data % 32 :][:BYTES]
-    launch = launch_of(BODY, block=64, grid=blocks, x=x)
+    body = BODY + REMOTE if cluster > 1 else BODY
+    launch = launch_of(body, block=64, grid=blocks, cluster=cluster, x=x)
     run = Run(launch, Schedule.parse("latest"), gpu("h100"), False, Limits())
     return Wave(run, 0, run.clusters), x
 
@@ -61,6 +65,16 @@ class History:
         return bad
 
 
+def initialise(wave):
+    """The first warp of each block writes all of its shared memory, and everybody knows."""
+    first = Group(wave, 1, np.arange(0, wave.warps, 2))
+    ranks = (np.arange(wave.blocks) % wave.cluster_size)[:, None] << 24
+    offsets = (np.arange(32) * 8 + 1024 + ranks).astype(np.uint64)
+    wave.memory.store(first, "shared", offsets, [np.zeros((first.n, 32), np.uint64)], 8)
+    threads = np.arange(wave.warps * 32)
+    wave.clocks.meet(threads, threads // (64 * wave.cluster_size))
+
+
 def some_lanes(wave, rng):
     """A group of some warps, some lanes of each."""
     warps = np.array(sorted(rng.sample(range(wave.warps), rng.choice([1, 1, 2, wave.warps]))))
@@ -69,11 +83,17 @@ def some_lanes(wave, rng):
     return Group(wave, 1, warps, mask if rng.random() < 0.7 else None)
 
 
+def races(wave):
+    return sum(fault.kind == "race" for fault in wave.faults)
+
+
 def one_step(wave, history, rng, space, base, origin):
     """An access or a barrier on both sides: (found now, should be found)."""
     if rng.random() < rng.barriers:
         block = rng.randrange(wave.blocks)
         warps = rng.choice([[0], [1], [0, 1], [0, 1]])
+        if wave.cluster_size > 1 and rng.random() < 0.5:
+            block, warps = 0, range(wave.warps)
         threads = np.concatenate([np.arange(32) + 32 * (2 * block + w) for w in warps])
         wave.clocks.meet(threads)
         history.meet(threads.tolist())
@@ -96,33 +116,33 @@ def one_step(wave, history, rng, space, base, origin):
         mask[threads // 32, threads % 32] = True
         warps = np.unique(threads // 32)
         group = Group(wave, 1, warps, mask[warps])
-    address = group.spread((starts + base).astype(np.uint64))
-    before = len(wave.faults)
+    blocks = threads // 64 if space.startswith("shared") else np.zeros(len(threads), np.int64)
+    if space == "shared::cluster":  # each lane in the block that it likes
+        blocks = np.array([rng.randrange(wave.blocks) for _ in threads])
+    ranks = blocks if wave.cluster_size > 1 else np.zeros(len(threads), np.int64)
+    address = group.spread((starts + base + (ranks << 24)).astype(np.uint64))
+    before = races(wave)
     if write:
         values = [group.spread(threads.astype(f"u{size}") + 200 * origin) for _ in range(count)]
         wave.memory.store(group, space, address, values, size)
     else:
         wave.memory.load(group, space, address, size, count)
-    blocks = threads // 64 if space == "shared" else np.zeros(len(threads), np.int64)
     places = (starts + blocks * 10_000).tolist()
     wrong = history.access(threads.tolist(), places, width, write)
-    return len(wave.faults) > before, wrong
+    return races(wave) > before, wrong
 
 
-@pytest.mark.parametrize("space", ["shared", "global"])
+@pytest.mark.parametrize("space", ["shared", "shared::cluster", "global"])
 @pytest.mark.parametrize("seed", range(25))
 def test_the_first_race_is_found_when_it_happens(space, seed):
     rng = random.Random(seed)
     rng.barriers = rng.choice([0.3, 0.7])
-    wave, x = new_wave(rng.choice([1, 2]))
+    cluster = 1 if space == "global" else rng.choice([1, 2]) if space == "shared" else 2
+    wave, x = new_wave(2 if cluster == 2 else rng.choice([1, 2]), cluster)
     history = History(wave.warps * 32)
-    base = 1024 if space == "shared" else x.ctypes.data
-    if space == "shared":  # so that nothing is uninitialised
-        everyone = Group(wave, 1, np.arange(0, wave.warps, 2))
-        offsets = np.tile(np.arange(32) * 8 + 1024, (everyone.n, 1)).astype(np.uint64)
-        wave.memory.store(everyone, "shared", offsets, [np.zeros((everyone.n, 32), np.uint64)], 8)
-        for block in range(wave.blocks):
-            wave.clocks.meet(np.arange(64) + 64 * block)
+    base = 1024 if space.startswith("shared") else x.ctypes.data
+    if space.startswith("shared"):
+        initialise(wave)
     for step in range(60):
         found, wrong = one_step(wave, history, rng, space, base, step)
         assert found == wrong, (step, [f.message for f in wave.faults])
