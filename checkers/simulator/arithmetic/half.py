@@ -23,7 +23,8 @@ _SIGN = np.uint16(0x8000)
 _LOW_HALF = np.uint32(0x7FFF)
 _ONE = np.uint32(1)
 _SIXTEEN = np.uint32(16)
-_SMALLEST = {"f16": 2.0**-14, "bf16": 2.0**-126}  # normal values
+# What rounds to the smallest normal value, were there more exponents below.
+_KEPT = {"f16": 2.0**-14 * (1 - 2.0**-12), "bf16": 2.0**-126 * (1 - 2.0**-9)}
 # NumPy converts f16 one by one.
 _F16_VALUES = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)
 
@@ -114,7 +115,8 @@ def operation(
 ) -> Callable[..., np.ndarray]:
     """``function`` of float32 values, with the modifiers, from raw bits to raw bits.
 
-    .ftz: a result is flushed if it is too small before it is rounded (H200).
+    .ftz: a result is flushed if it is below the normal values when rounded to as many bits as
+    they have (H200).
     """
 
     def operate(*operands: np.ndarray) -> np.ndarray:
@@ -122,7 +124,7 @@ def operation(
             operands = tuple(flush(operand, kind) for operand in operands)
         wide = np.asarray(function(*(widen(operand, kind) for operand in operands)))
         if ftz:
-            wide = np.where(np.abs(wide) < _SMALLEST[kind], np.copysign(wide * 0, wide), wide)
+            wide = np.where(np.abs(wide) < _KEPT[kind], np.copysign(wide * 0, wide), wide)
         result = narrow(wide, kind) if wide.dtype == np.float32 else narrow_odd(wide, kind)
         if relu:
             result = rectify(kind, result)

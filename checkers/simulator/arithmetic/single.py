@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from checkers.simulator.arithmetic.exact import odd_sum
+from checkers.simulator.arithmetic.exact import odd_fused, odd_sum
 from checkers.simulator.arithmetic.formats import FORMATS, encode
 
 NAN = np.uint32(0x7FFFFFFF).view(np.float32)
@@ -142,17 +142,27 @@ def reciprocal(a: np.ndarray, mode: str = "rn") -> np.ndarray:
 # --- with modifiers ----------------------------------------------------------------------------
 
 
+# The operations whose results are rounded near the subnormals, before that: float64, exact or so
+# near that rounding to 24 bits gives what the exact value would.
+EXACT: dict[str, Callable[..., np.ndarray]] = {
+    "mul": lambda a, b: np.asarray(a, np.float64) * np.asarray(b, np.float64),
+    "fma": odd_fused,
+    "div": lambda a, b: np.asarray(a, np.float64) / np.asarray(b, np.float64),
+}
+
+
 def modified(
     function: Callable[..., np.ndarray],
     *,
     ftz: bool = False,
     sat: bool = False,
-    truncated: Callable[..., np.ndarray] | None = None,
+    exact: Callable[..., np.ndarray] | None = None,
+    mode: str = "rn",
 ) -> Callable[..., np.ndarray]:
     """``function`` of float32 arrays with .ftz on operands and result, and .sat on the result.
 
-    truncated: ``function`` rounding to zero, where it rounds at all near the subnormals: a result
-    is flushed if it is too small before it is rounded (H200).
+    exact: one of ``EXACT``, where ``function`` rounds in ``mode``: a result is flushed if it is
+    below the normal values when rounded to 24 bits, however small (H200).
     """
     if not ftz:
         return (lambda *operands: saturate(function(*operands))) if sat else function
@@ -160,10 +170,12 @@ def modified(
     def flushed(*operands: np.ndarray) -> np.ndarray:
         operands = tuple(flush(operand) for operand in operands)
         result = flush(function(*operands))
-        if truncated is not None:
+        if exact is not None:
             smallest = np.abs(result) == TINY
             if np.count_nonzero(smallest):
-                gone = smallest & (np.abs(truncated(*operands)) < TINY)
+                # 2**64 times as large, where there is room below.
+                large = rounded(exact(*operands) * 2.0**64, mode)
+                gone = smallest & (np.abs(large) < TINY * np.float32(2.0**64))
                 result = np.where(gone, np.copysign(np.float32(0), result), result)
         return saturate(result) if sat else result
 

@@ -71,10 +71,10 @@ def _interpolator(
 
 
 _EX2 = _interpolator(coefficients.EX2, (4, 1), 24456, 17)
-_RCP = _interpolator(coefficients.RCP, (2, 1), 8090, 16)
-_RSQRT = _interpolator(coefficients.RSQRT, (2, 1), 32756, 17)
-_SQRT = _interpolator(coefficients.SQRT, (1, 0.5), 32764, 17)
-_LG2 = _interpolator(coefficients.LG2, (8, 4), 6688, 17)
+_RCP = _interpolator(coefficients.RCP, (2, 1), 8092, 16)
+_RSQRT = _interpolator(coefficients.RSQRT, (2, 1), 32766, 17)
+_SQRT = _interpolator(coefficients.SQRT, (1, 0.5), 32767, 17)
+_LG2 = _interpolator(coefficients.LG2, (8, 4), 6696, 17)
 
 
 def _parts(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -76,8 +76,8 @@ def arithmetic(instruction: Instruction, build: Builder) -> Step:
         return _mixed(instruction, build, single.modified(plain, sat=sat), mixed)
     if kind == "f32x2":
         refuse(modifiers, ("sat", sat), ("f32x2", opcode == "mad"))
-    truncated = None if opcode in ("add", "sub") else partial(of_single, mode="rz")
-    function = single.modified(plain, ftz=ftz, sat=sat, truncated=truncated)
+    exact = single.EXACT.get("fma" if opcode == "mad" else opcode)
+    function = single.modified(plain, ftz=ftz, sat=sat, exact=exact, mode=mode)
     return build.elementwise(instruction, function, kind, (kind,) * operands)
 
 
@@ -109,7 +109,9 @@ def div(instruction: Instruction, build: Builder) -> Step:
         return build.elementwise(instruction, partial(double.divide, mode=mode), kind, (kind, kind))
     approximations = {"approx": approximate.divide, "full": approximate.divide_full}
     function = approximations.get(mode) or partial(single.divide, mode=mode)
-    return build.elementwise(instruction, single.modified(function, ftz=ftz), kind, (kind, kind))
+    exact = single.EXACT["div"] if mode in ROUNDINGS else None
+    function = single.modified(function, ftz=ftz, exact=exact, mode=mode)
+    return build.elementwise(instruction, function, kind, (kind, kind))
 
 
 @floating("abs", "neg", section="9.7.3.9, 9.7.3.10")
