@@ -12,7 +12,7 @@ from checkers.simulator.faults import Access, Kind
 from checkers.simulator.group import Group
 from checkers.simulator.mbarriers import BYTES, LIMIT, NEVER, Mbarrier
 from checkers.simulator.modifiers import Modifiers
-from checkers.simulator.shared_places import only, places, report_invalid
+from checkers.simulator.shared_places import only, places, report_invalid, split
 
 if TYPE_CHECKING:
     from checkers.simulator.machine import Wave
@@ -147,15 +147,12 @@ def each_barrier(
         report_invalid(group, ~where.valid, f"an mbarrier ({what})")
     key = np.where(where.valid, where.blocks << 24 | where.offsets, -1)
     state = group.wave.state(Mbarriers)
-    distinct = [int(key[0])] if (key == key[0]).all() else np.unique(key).tolist()
-    for one in distinct:
+    some_remote = bool(where.remote.any())
+    for one, part in split(group, key):
         if one < 0:
             continue
-        part = only(group, key == one)
-        assert part is not None
         block, offset = one >> 24, one & 0xFFFFFF
-        chosen = key == one
-        if where.remote[chosen].any():
+        if some_remote and where.remote[key == one].any():
             if not remote or space in ("shared", "shared::cta"):
                 group.wave.faults.report(
                     Kind.MBARRIER,

@@ -64,6 +64,28 @@ def only(group: Group, chosen: np.ndarray) -> Group | None:
     return group.narrowed(lane_mask(group, chosen))
 
 
+def split(group: Group, keys: np.ndarray) -> list[tuple[int, Group]]:
+    """The lanes by their key, (k,) in the order of threads(): (key, those that have it)."""
+    if (keys == keys[0]).all():
+        return [(int(keys[0]), group)]
+    changes = np.flatnonzero(keys[1:] != keys[:-1]) + 1
+    warps = group.threads() // 32
+    starts = np.concatenate(([0], changes))
+    names = keys[starts].tolist()
+    if len(set(names)) == len(names) and (warps[changes] != warps[changes - 1]).all():
+        # Whole warps, side by side: the usual case, of several blocks that do the same.
+        rows = [*np.searchsorted(group.warps, warps[starts]).tolist(), group.n]
+        return [
+            (name, group.only_warps(slice(rows[i], rows[i + 1]))) for i, name in enumerate(names)
+        ]
+    parts = []
+    for name in sorted(set(names)):
+        part = only(group, keys == name)
+        assert part is not None
+        parts.append((name, part))
+    return parts
+
+
 def report_invalid(group: Group, chosen: np.ndarray, what: str) -> None:
     """A fault for lanes whose address is in no block's shared memory."""
     group.wave.faults.report(
