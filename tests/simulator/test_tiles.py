@@ -6,6 +6,8 @@ import itertools
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from checkers.simulator.descriptors import swizzle
 from checkers.simulator.tiles import gathered, tile
@@ -54,6 +56,33 @@ def test_a_box_is_what_its_definition_says(shape, box, steps, at):
     assert np.array_equal(load(array, m, at), expected_box(array, m, at))
 
 
+@st.composite
+def boxes(draw: st.DrawFn) -> tuple:
+    """(shape, box, steps, coordinates); all but the shape innermost first."""
+    rank = draw(st.integers(1, 4))
+    sizes = [8 * draw(st.integers(1, 4)), *(draw(st.integers(1, 5)) for _ in range(rank - 1))]
+    box = [8 * draw(st.integers(1, 3)), *(draw(st.integers(1, 4)) for _ in range(rank - 1))]
+    steps = [1, *(draw(st.integers(1, 3)) for _ in range(rank - 1))]
+    at = [draw(st.integers(-20, size + 4)) for size in sizes]
+    return tuple(reversed(sizes)), tuple(box), tuple(steps), tuple(at)
+
+
+@settings(max_examples=80, deadline=None)
+@given(boxes())
+def test_any_box_is_what_its_definition_says(case):
+    shape, box, steps, at = case
+    array = aligned(shape, np.uint16)
+    array += 1
+    m = map_of(array, box, steps=steps)
+    t = tile(m, at)
+    assert np.array_equal(load(array, m, at), expected_box(array, m, at))
+    assert t.box_bytes == m.box_bytes and t.bytes_inside <= t.box_bytes
+    box_of_bytes = load(array, m, at).view(np.uint8).reshape(-1, t.row_bytes)
+    start = array.ctypes.data
+    inside = array.reshape(-1).view(np.uint8)[t.addresses() - start]
+    assert np.array_equal(t.part_inside(box_of_bytes), inside)
+
+
 def test_outside_is_nan_on_request():
     array = aligned((8, 16), np.float32)
     m = map_of(array, (8, 4), fill_nan=True)
@@ -62,12 +91,17 @@ def test_outside_is_nan_on_request():
     assert np.array_equal(box[:2, :4], array[6:, 12:])
 
 
-def test_flushed_elements_lose_their_subnormals():
+def test_loads_round_tf32_to_nearest_even_and_flush_nothing():
     array = aligned((4, 16), np.float32, "zeros")
-    array[0, :4] = [1e-40, -1e-40, 1.5, np.float32(2.0**-126)]
-    box = load(array, map_of(array, (16, 4), element="f32.ftz"), (0, 0))
-    assert box[0, :4].tolist() == [0.0, 0.0, 1.5, 2.0**-126]
-    assert np.signbit(box[0, 1])
+    bits = [0x3F801000, 0x3F803000, 0x3F801001, 0xBF800FFF, 0x00400000, 0x7F7FFFFF, 0x7F800001]
+    array.view(np.uint32)[0, : len(bits)] = bits
+    for element in ("f32", "f32.ftz"):
+        box = load(array, map_of(array, (16, 4), element=element), (0, 0))
+        assert box.view(np.uint32)[0, : len(bits)].tolist() == bits
+    rounded = [0x3F800000, 0x3F804000, 0x3F802000, 0xBF800000, 0x00400000, 0x7F800000, 0x7F800001]
+    for element in ("tf32", "tf32.ftz"):
+        box = load(array, map_of(array, (16, 4), element=element), (0, 0))
+        assert [hex(v) for v in box.view(np.uint32)[0, : len(bits)]] == [hex(v) for v in rounded]
 
 
 def test_gathered_rows():
