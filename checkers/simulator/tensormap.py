@@ -218,7 +218,8 @@ FIELDS = {
 
 
 def replaced(data: bytes, field: str, value: int, ordinal: int = 0) -> bytes:
-    """The 128 bytes with one field changed as tensormap.replace does (PTX ISA 9.7.9.28).
+    """The 128 bytes with one field changed as tensormap.replace does (PTX ISA 9.7.9.28). Bytes 72 and
+    73, which the driver makes from the swizzle, stay as they are: so it is on an H200.
 
     field: one of FIELDS.  value: for "rank" the rank less 1; for "global_stride" bytes, where ordinal 0 is
     the stride of dimension 1.  Raises ValueError for a value that the field can't have.
@@ -264,8 +265,6 @@ def replaced(data: bytes, field: str, value: int, ordinal: int = 0) -> bytes:
         case "swizzle_mode":
             check(0, 3)
             bits(8, 4, 13, 2, value)
-            changed[72] = 0 if value else 0x10
-            changed[73] = (0, 1, 2, 4)[value]
         case "fill_mode":
             check(0, 1)
             bits(8, 4, 15, 1, value)

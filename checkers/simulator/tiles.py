@@ -4,6 +4,10 @@ the other.
 PTX ISA 5.5.3 (tiled mode; gather4 and scatter4 in 5.5.3.4) and 5.5.7 (swizzles). A box is rows of its
 innermost dimension, one after another, in cells of 16 bytes; a swizzle moves cells. All that lies
 outside the tensor is filled on a load and skipped on a store.
+
+Of what the manual leaves open an H200 does this: rows narrower than the swizzle's span lie a whole
+span apart; OOB-NaN is 0x7ff7 in every 16 bits; tf32 elements are rounded to nearest even on a load,
+and the .ftz types are not flushed.
 """
 
 from __future__ import annotations
@@ -15,6 +19,10 @@ import numpy as np
 
 from checkers.simulator.descriptors import CELL, swizzle
 from checkers.simulator.tensormap import TensorMap
+
+# Bytes across which a swizzle moves cells.
+SPANS = {"32B": 32, "64B": 64, "128B": 128}
+OOB_NAN = np.array([0xF7, 0x7F], np.uint8)
 
 
 @dataclass(frozen=True)
@@ -57,9 +65,7 @@ class Tile:
         shape = (len(self.inside), self.row_bytes)
         if not (self.tensor_map.fill_nan and element.is_float):
             return np.zeros(shape, np.uint8)
-        # All bits but the sign: a NaN in every format.
-        nan = ((1 << (8 * element.bytes - 1)) - 1).to_bytes(element.bytes, "little")
-        return np.tile(np.frombuffer(nan, np.uint8), (shape[0], shape[1] // element.bytes))
+        return np.tile(OOB_NAN, (shape[0], shape[1] // len(OOB_NAN)))
 
     def loaded(self, inside: np.ndarray) -> np.ndarray:
         """(R, row_bytes) uint8: the box, given the bytes of addresses()."""
@@ -69,11 +75,9 @@ class Tile:
         else:
             box = self.fill()
             box[self.inside, self.begin : self.end] = inside.reshape(len(self.rows), width)
-        if self.tensor_map.element.flush:
-            values = np.ascontiguousarray(box).view(np.float32).copy()
-            tiny = (np.abs(values) < np.finfo(np.float32).tiny) & (values != 0)
-            values[tiny] = np.copysign(np.float32(0), values[tiny])
-            box = values.view(np.uint8)
+        if self.tensor_map.element.name.startswith("tf32"):
+            words = np.ascontiguousarray(box).view(np.uint32)
+            box = np.ascontiguousarray(_rounded(words)).view(np.uint8)
         return box
 
     def part_inside(self, box: np.ndarray) -> np.ndarray:
@@ -83,14 +87,24 @@ class Tile:
     def cells(self, start: int) -> np.ndarray:
         """(R * row_bytes / 16,) where each 16-byte cell of the box lies in shared memory, for a
         box that starts at byte ``start``, an absolute shared address."""
-        linear = start + CELL * np.arange(self.box_bytes // CELL, dtype=np.int64)
-        return swizzle(linear, self.tensor_map.swizzle)
+        span = SPANS.get(self.tensor_map.swizzle, 0)
+        pitch = max(self.row_bytes, span)
+        row = start + pitch * np.arange(len(self.inside), dtype=np.int64)
+        linear = row[:, None] + CELL * np.arange(self.row_bytes // CELL)
+        return swizzle(linear.ravel(), self.tensor_map.swizzle)
 
     def store_cells(self) -> np.ndarray:
         """(R * row_bytes / 16,) bool: the cells of which a store reads a part."""
         cell = np.arange(self.row_bytes // CELL) * CELL
         read = (cell < self.end) & (cell + CELL > self.begin)
         return (self.inside[:, None] & read).ravel()
+
+
+def _rounded(words: np.ndarray) -> np.ndarray:
+    """f32 bits with 10 bits of mantissa, to nearest even; infinities and NaNs as they are."""
+    odd = words >> np.uint32(13) & np.uint32(1)
+    near = words + np.uint32(0xFFF) + odd & np.uint32(0xFFFFE000)
+    return np.where(words & np.uint32(0x7F800000) == np.uint32(0x7F800000), words, near)
 
 
 def tile(tensor_map: TensorMap, coordinates: Sequence[int]) -> Tile:

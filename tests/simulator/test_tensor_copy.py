@@ -70,7 +70,7 @@ def test_a_box_lands_row_by_row(schedule):
     assert result.counters["tma_load_bytes"] == 512 and result.counters["tma_requests"] == 1
 
 
-@pytest.mark.parametrize("at", [(48, 36), (-8, -3), (3, 5), (61, 39), (64, 0)])
+@pytest.mark.parametrize("at", [(48, 36), (-8, -3), (8, 5), (56, 39), (64, 0)])
 def test_outside_is_zero_and_counts_for_the_mbarrier(at):
     x = aligned((40, 64), np.uint16)
     x += 1
@@ -82,6 +82,12 @@ def test_outside_is_zero_and_counts_for_the_mbarrier(at):
             if 0 <= at[1] + r < 40 and 0 <= at[0] + c < 64:
                 expected[r, c] = x[at[1] + r, at[0] + c]
     assert np.array_equal(out.view(np.uint16).reshape(8, 32), expected)
+
+
+def test_a_row_has_to_be_entered_at_a_multiple_of_16_bytes():
+    result, _ = load(aligned((40, 64), np.uint16), (32, 8), (12, 5))
+    assert "misaligned" in kinds(result)
+    assert "innermost coordinate is 12, 24 bytes into a row" in result.faults[0].message
 
 
 @pytest.mark.parametrize(("mode", "width"), [("32B", 16), ("64B", 32), ("128B", 64)])

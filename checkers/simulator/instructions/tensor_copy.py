@@ -24,6 +24,7 @@ from checkers.simulator.bulk_issue import (
     start_store,
     target_blocks,
 )
+from checkers.simulator.descriptors import CELL
 from checkers.simulator.faults import Kind
 from checkers.simulator.group import Group
 from checkers.simulator.kernel import Step
@@ -148,6 +149,16 @@ class Boxes:
                 Kind.OUT_OF_BOUNDS,
                 f"A tensor store begins at coordinates {tuple(at)} (innermost first): they may not be "
                 "negative",
+                group=part,
+            )
+            return None
+        if at[0] * tensor_map.element.bytes % CELL:
+            # The manual is silent; an H200 stops with "illegal instruction".
+            faults.report(
+                Kind.MISALIGNED,
+                f"A tensor copy's innermost coordinate is {at[0]}, "
+                f"{at[0] * tensor_map.element.bytes} bytes into a row: it must be a multiple of {CELL} "
+                "bytes",
                 group=part,
             )
             return None
