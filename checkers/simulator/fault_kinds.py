@@ -84,6 +84,7 @@ LORE: dict[Kind, Lore] = {
             "where vectors are.",
             "A stride, or the size of the grid, was worked out for another shape.",
         ),
+        reread=("ch02", "ch04"),
     ),
     Kind.READ_ONLY: Lore(
         "A store into memory that is for reading",
@@ -101,6 +102,7 @@ LORE: dict[Kind, Lore] = {
             "An alignment was asserted (assumed_align, tl.multiple_of) that does not hold.",
             "A shared-memory buffer was placed behind another one without rounding up.",
         ),
+        reread=("ch04",),
     ),
     Kind.UNINITIALISED: Lore(
         "Memory was read that nobody has written",
@@ -297,6 +299,7 @@ LORE: dict[Kind, Lore] = {
             "The inner box is wider than the swizzle allows, or no multiple of 16 bytes.",
             "A map that was changed on the device needs a fence of the tensormap proxy.",
         ),
+        reread=("ch03",),
     ),
     Kind.DESCRIPTOR: Lore(
         "A descriptor that does not describe the tile",
@@ -307,6 +310,7 @@ LORE: dict[Kind, Lore] = {
             "The tile does not start at the alignment of its swizzle (1024 bytes for 128B).",
             "K-major and MN-major were confused.",
         ),
+        reread=("ch03",),
     ),
     Kind.COLLECTIVE: Lore(
         "Not all who must take part do",

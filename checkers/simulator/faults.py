@@ -151,8 +151,11 @@ class Fault:
             "details": _plain(self.details),
         }
 
-    def text(self, width: int = WIDTH) -> str:
-        """The lesson for a terminal, in lines of at most ``width`` (source lines are cut)."""
+    def text(self, width: int = WIDTH, lore: bool = True) -> str:
+        """The lesson for a terminal, in lines of at most ``width`` (source lines are cut).
+
+        lore: with what the kind means and usually comes from.
+        """
         head = "NOTE " if self.severity is Severity.NOTE else "FAULT"
         times = f" ({self.count} times)" if self.count > 1 else ""
         lines = [f"{head}  {self.kind.title}{times}", *_wrap("  ", self.message, width)]
@@ -166,12 +169,19 @@ class Fault:
             by = f", by {self.other.who}" if self.other.who else ""
             lines += _wrap("  other  ", f"{self.other.what}{by}", width)
             lines += _where("         ", self.other.place, self.other.site, width)
-        lines += _wrap("  why    ", self.kind.lore.meaning, width)
+        lines += self._lore(width) if lore else []
+        return "\n".join(lines)
+
+    def _lore(self, width: int) -> list[str]:
+        """What the kind means, what it usually comes from, and which chapter explains it."""
+        lines = _wrap("  why    ", self.kind.lore.meaning, width)
         lead = "  usual  "
         for cause in self.kind.lore.causes:
             lines += _wrap(f"{lead}- ", cause, width)
             lead = " " * len(lead)
-        return "\n".join(lines)
+        if self.kind.lore.reread:
+            lines += _wrap("  reread ", ", ".join(self.kind.lore.reread), width)
+        return lines
 
 
 class Faults:

@@ -120,3 +120,8 @@ def gpu(name: str) -> GPU:
     if name.lower() not in GPUS:
         raise ValueError(f"there is no GPU {name!r} here; there are: {', '.join(GPUS)}")
     return GPUS[name.lower()]
+
+
+def confirmed(arch: str) -> bool:
+    """Whether what the simulator does for ``arch`` was held against a GPU of it."""
+    return any(gpu.confirmed for gpu in GPUS.values() if gpu.arch == arch)

@@ -27,6 +27,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from checkers.simulator.counters import COUNTERS, Counters, Derived
+from checkers.simulator.fault_kinds import Kind
+from checkers.simulator.gpus import confirmed
 from checkers.simulator.roofline import Roofline, roofline
 
 if TYPE_CHECKING:
@@ -39,7 +41,10 @@ SCHEMA = 1
 def text(result: Result) -> str:
     """The whole report of a launch: what ran, its faults, its counters, its roofline card."""
     parts = [_headline(result)]
-    parts += [fault.text(WIDTH) for fault in sorted(result.faults, key=lambda f: not f.is_error)]
+    explained: set[Kind] = set()  # once each
+    for fault in sorted(result.faults, key=lambda fault: not fault.is_error):
+        parts.append(fault.text(WIDTH, lore=fault.kind not in explained))
+        explained.add(fault.kind)
     if result.stopped:
         parts.append(f"The run ended early: {result.stopped}.")
     parts += [counters_text(result.counters), card(result).text()]
@@ -151,7 +156,8 @@ def _headline(result: Result) -> str:
     errors, notes = _tally([result])
     found = _plural(errors, "fault") if errors else "no fault"
     found += f", {_plural(notes, 'note')}" if notes else ""
-    on = f"{result.gpu.title}, {launch.arch}, completion {result.schedule}"
+    proof = "" if confirmed(launch.arch) else " (not confirmed on hardware)"
+    on = f"{result.gpu.title}, {launch.arch}{proof}, completion {result.schedule}"
     return f"{launch.title}\n  {shape}: {found} ({result.seconds:.2f} s)\n  {on}"
 
 

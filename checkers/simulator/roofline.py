@@ -98,7 +98,7 @@ class Roofline:
                 continue
             bar = "#" * max(1, round(BAR * share))
             time = _time(bound.microseconds)
-            lines.append(f"  {bound.name:<16} {time:>10}  {share:>4.0%}  {bar:<{BAR}}")
+            lines.append(f"  {bound.name:<16} {time:>10}  {share:>4.0%}  {bar}")
         if self.floor is None:
             lines.append("  nothing was counted")
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 from checkers.simulator.counters import Counters
@@ -48,6 +49,25 @@ def test_errors_come_before_notes():
     shown = text(result(Severity.NOTE, Severity.ERROR))
     assert 0 < shown.index("FAULT") < shown.index("NOTE ")
     assert "1 fault, 1 note" in shown
+
+
+def test_a_kind_is_explained_once():
+    shown = text(result(Severity.ERROR, Severity.NOTE))
+    assert shown.count("  why    ") == 2
+    twice = result(Severity.ERROR)
+    twice.faults *= 2
+    assert text(twice).count("FAULT") == 2 and text(twice).count("  why    ") == 1
+
+
+def test_what_no_hardware_confirmed_is_said():
+    found = result()
+    assert "not confirmed" not in text(found).splitlines()[2]
+    found.launch = replace(found.launch, arch="sm_100a")
+    assert (
+        text(found)
+        .splitlines()[2]
+        .startswith("  NVIDIA H200 SXM, sm_100a (not confirmed on hardware)")
+    )
 
 
 def test_a_run_that_ended_early_says_why():
