@@ -1,11 +1,8 @@
 """The approximate functions (PTX ISA 9.7.3.8, 9.7.3.13 to 9.7.3.22, 9.7.4.9, 9.7.4.10).
 
-Reciprocal, roots, ex2, lg2 and tanh, and what is made of them, are those of the hardware bit for
-bit (special_unit.py; an H200's). The others are computed in float64 and rounded once, while a GPU
-stays within the manual's bounds:
-
-    sin, cos: 2**-20.5 absolute in [-2 pi, 2 pi], 2**-14.7 in [-100 pi, 100 pi]
-    rcp, rsqrt of f64: about 20 bits
+All of f32, and what of f16 and bf16 is made of them, are those of the hardware bit for bit
+(special_unit.py; an H200's). rcp and rsqrt of f64 are the host's, cut to the upper half, while a
+GPU has about 20 bits.
 
 Values at zeros, infinities and NaNs are those of the manual's tables.
 """
@@ -52,17 +49,11 @@ def _logarithm(a: np.ndarray) -> np.ndarray:
 
 
 def _sine(a: np.ndarray) -> np.ndarray:
-    return np.sin(_angle(a)).astype(np.float32)
+    return special_unit.sine(multiply(a, _TURNS, "rz"))
 
 
 def _cosine(a: np.ndarray) -> np.ndarray:
-    return np.cos(_angle(a)).astype(np.float32)
-
-
-def _angle(a: np.ndarray) -> np.ndarray:
-    """What is left of a turn, in float64 radians; a zero keeps its sign."""
-    turns = np.asarray(multiply(a, _TURNS, "rz"), np.float64)
-    return np.fmod(turns, 1.0) * (2 * np.pi)
+    return special_unit.cosine(multiply(a, _TURNS, "rz"))
 
 
 _SINGLE: dict[str, Callable[[np.ndarray], np.ndarray]] = {

@@ -1,5 +1,5 @@
-"""The special function unit, bit for bit: 2**x, log2, tanh, reciprocal, square root and the
-reciprocal of that.
+"""The special function unit, bit for bit: 2**x, log2, sine, cosine, tanh, reciprocal, square root
+and the reciprocal of that.
 
 The unit is of the kind that Oberman and Siu describe ("A High-Performance Area-Efficient
 Multifunction Interpolator", 2005): the leading bits of the mantissa choose a segment, and in it
@@ -62,19 +62,22 @@ class _Interpolator:
 
 
 def _interpolator(
-    rows: Sequence[tuple[int, int, int]], units: tuple[float, float], constant: int, low_bits: int
+    rows: Sequence[tuple[int, int, int]],
+    units: tuple[float, float, float],
+    constant: int,
+    low_bits: int,
 ) -> _Interpolator:
-    """units: of the rows' c1 and c2; c0's is 1/4. constant: in units of 2**-17."""
-    c0, c1, c2 = np.array(rows, np.float64).T
-    slope = c1 * units[0] * 2.0**-low_bits
-    return _Interpolator(c0 / 4 + constant * 2.0**-17, slope, c2 * units[1], low_bits)
+    """units: of the rows' c0, c1 and c2. constant: in units of 2**-17."""
+    c0, c1, c2 = np.array(rows, np.float64).T * np.array(units)[:, None]
+    return _Interpolator(c0 + constant * 2.0**-17, c1 * 2.0**-low_bits, c2, low_bits)
 
 
-_EX2 = _interpolator(coefficients.EX2, (4, 1), 24456, 17)
-_RCP = _interpolator(coefficients.RCP, (2, 1), 8092, 16)
-_RSQRT = _interpolator(coefficients.RSQRT, (2, 1), 32766, 17)
-_SQRT = _interpolator(coefficients.SQRT, (1, 0.5), 32767, 17)
-_LG2 = _interpolator(coefficients.LG2, (8, 4), 6696, 17)
+_EX2 = _interpolator(coefficients.EX2, (0.25, 4, 1), 24456, 17)
+_RCP = _interpolator(coefficients.RCP, (0.25, 2, 1), 8092, 16)
+_RSQRT = _interpolator(coefficients.RSQRT, (0.25, 2, 1), 32766, 17)
+_SQRT = _interpolator(coefficients.SQRT, (0.25, 1, 0.5), 32767, 17)
+_SIN = _interpolator(coefficients.SIN, (0.5, 16, 4), 0, 17)
+_LG2 = _interpolator(coefficients.LG2, (0.25, 8, 4), 6696, 17)
 
 
 def _parts(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -183,6 +186,29 @@ def logarithm(a: np.ndarray) -> np.ndarray:
     value = np.ldexp(np.where(fixed < 0, fixed + 1, fixed).astype(np.float64), -36)
     bits = value.view(np.uint64) & ~np.uint64(0x1FFFFFFF)
     return _of_positive(a, np.log2, bits.view(np.float64))
+
+
+def _circular(turns: np.ndarray, quarters: int) -> np.ndarray:
+    """The sine of an angle in turns and ``quarters`` more: 23 bits of a quarter turn enter the table
+    of one quadrant."""
+    turns = np.asarray(turns)
+    fixed = (np.abs(np.fmod(turns, np.float32(1))) * np.float32(2.0**25)).astype(np.int32)
+    quadrant, place = (fixed >> _MANTISSA) + quarters, fixed & _FRACTION
+    value = _SIN(np.where(quadrant & 1, place ^ _FRACTION, place)) * 2.0**-24
+    value = (value.view(np.uint64) & ~np.uint64(0x1FFFFFFF)).view(np.float64).astype(np.float32)
+    value = np.where(quadrant & 2, -value, value)
+    return np.where(np.isfinite(turns), value, np.float32(np.nan))
+
+
+def sine(turns: np.ndarray) -> np.ndarray:
+    """The sine of an angle in turns, float32 to float32."""
+    value = _circular(np.abs(turns), 0)
+    return np.where(np.signbit(turns), -value, value)
+
+
+def cosine(turns: np.ndarray) -> np.ndarray:
+    """The cosine of an angle in turns, float32 to float32."""
+    return _circular(np.abs(turns), 1)
 
 
 # --- tanh: octaves of different numbers of segments --------------------------------------------
