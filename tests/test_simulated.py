@@ -8,12 +8,13 @@ import pytest
 import torch
 
 from checkers.exercise import Case, Diagnosis, Evidence, Exercise, Floor, Rung, Verdict
-from checkers.grading import counted
-from checkers.grading.cases import Place, place_for
+from checkers.grading import counted, run
+from checkers.grading.cases import AnswerRaised, Place, place_for
 from checkers.grading.simulated import Faulty, check, is_simulators_own
 from checkers.grading.verify import Wrong
 from checkers.simulator.counters import Counters
 from checkers.simulator.faults import Access, Faults, Kind, Severity
+from checkers.simulator.modifiers import Unsupported
 from checkers.simulator.program import Instruction
 from checkers.simulator.program import Place as SourcePlace
 
@@ -132,6 +133,24 @@ def test_which_cases_a_place_takes():
         False,
         False,
     ]
+
+
+def test_an_instruction_that_the_simulator_lacks_leaves_the_run_open(monkeypatch):
+    unknown = Unsupported(site(4), "there is no instruction 'ld' in it")
+
+    class Runner:
+        def __init__(self, *_):
+            pass
+
+        def check(self, function):
+            raise AnswerRaised from unknown
+
+    monkeypatch.setattr(run, "CaseRunner", Runner)
+    monkeypatch.setattr(run, "load_function", lambda *_: len)
+    job = {"seed": 1, "setup": "", "source": ""}
+    outcome, function = run.run_stage(exercise(), Place("simulator"), job, lambda *_, **__: None)
+    assert (outcome.verdict, function) == (Verdict.SKIP, None)
+    assert outcome.reason.startswith("needs a GPU: the simulator can't run `ld.global ...;`")
 
 
 # --- counting ----------------------------------------------------------------------------------

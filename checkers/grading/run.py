@@ -21,9 +21,12 @@ from checkers.grading.memory import Watch
 from checkers.grading.simulated import Faulty, is_simulators_own
 from checkers.grading.stages import failed, skipped, stage_to_json
 from checkers.grading.verify import Wrong
+from checkers.simulator.lexer import PtxSyntaxError
 from checkers.simulator.modifiers import Unsupported
 
 Emit = Callable[..., None]
+# PTX that the simulator does not know: the answer's fault it is not.
+NOT_SIMULATED = (Unsupported, PtxSyntaxError)
 
 
 def main(job: Mapping[str, Any], emit: Emit) -> None:
@@ -90,7 +93,7 @@ def run_stage(
         return failed("run", diagnose(exercise, evidence, wrong.finding)), None
     try:
         results = run_cases(exercise, place, source, function, emit)
-    except Unsupported as unknown:
+    except NOT_SIMULATED as unknown:
         return skipped("run", f"needs a GPU: {unknown}"), None
     if results.wrong:
         return wrong_stage(exercise, place, source, results), None
@@ -148,7 +151,7 @@ def run_cases(
                 continue
             if error is raised or is_simulators_own(error):
                 raise  # the grader's own
-            if isinstance(error, Unsupported):
+            if isinstance(error, NOT_SIMULATED):
                 raise error from None
             results.wrong.append((case, source.explain(error)))
             if place.device == "cuda":
