@@ -36,23 +36,30 @@ PATTERN_BYTES = {
 # Cells along the contiguous dimension of a swizzle atom, and rows of the other one.
 ATOM = {"none": (1, 8), "32B": (2, 8), "64B": (4, 8), "128B": (8, 8), "128B-32B-atom": (8, 4)}
 
+# The unit of the matrix base offset. That the pattern is XORed in from (address - offset) is what an
+# H200 does; the manual only says which value to give.
+PHASE_BYTES = 128
+
 _OFFSET = "its matrix base offset is {}: here a tile has to start where its pattern starts"
 
 WGMMA_MODES = {0: "none", 1: "128B", 2: "64B", 3: "32B"}
 TCGEN05_MODES = {0: "none", 1: "128B-32B-atom", 2: "128B", 4: "64B", 6: "32B"}
 
 
-def swizzle(addresses: np.ndarray, mode: str) -> np.ndarray:
+def swizzle(addresses: np.ndarray, mode: str, phase: int = 0) -> np.ndarray:
     """The byte addresses at which the bytes of ``addresses`` lie under a swizzling mode (5.5.7).
 
     addresses: any shape, an integer dtype, absolute shared addresses in bytes; the same shape and
-    dtype comes back. mode: a key of SWIZZLES; KeyError otherwise. It is its own inverse.
+    dtype comes back. mode: a key of SWIZZLES; KeyError otherwise. phase: bytes by which the pattern
+    starts later than its own multiples. It is its own inverse.
     """
     base, bits, distance = SWIZZLES[mode]
     if bits == 0:
         return addresses
     addresses = np.asarray(addresses)
     mask = addresses.dtype.type(((1 << bits) - 1) << base)
+    if phase:
+        return addresses ^ ((addresses - addresses.dtype.type(phase)) >> distance & mask)
     return addresses ^ ((addresses >> addresses.dtype.type(distance)) & mask)
 
 
@@ -62,7 +69,8 @@ class MatrixDescriptor:
 
     start, leading, stride: bytes, modulo 2**18: the start address in the block's shared memory and
     the leading- and stride-dimension byte offsets.  mode: the swizzle, a key of ATOM.  malformed:
-    what is wrong with the 64 bits themselves, a clause, or "".
+    what is wrong with the 64 bits themselves, a clause, or "".  phase: the matrix base offset in
+    bytes, by which the pattern of the swizzle is shifted.
     """
 
     start: int
@@ -70,6 +78,7 @@ class MatrixDescriptor:
     stride: int
     mode: str
     malformed: str = ""
+    phase: int = 0
 
 
 def _field(bits: int, at: int) -> int:
@@ -82,10 +91,9 @@ def wgmma_descriptor(bits: int) -> MatrixDescriptor:
     malformed = ""
     if bits >> 46 & 7:
         malformed = "bits 46 to 48 are set, as in a descriptor of tcgen05"
-    elif bits >> 49 & 7:
-        malformed = _OFFSET.format(bits >> 49 & 7)
     start, leading, stride = (_field(bits, at) for at in (0, 16, 32))
-    return MatrixDescriptor(start, leading, stride, WGMMA_MODES[bits >> 62 & 3], malformed)
+    mode, phase = WGMMA_MODES[bits >> 62 & 3], (bits >> 49 & 7) * PHASE_BYTES
+    return MatrixDescriptor(start, leading, stride, mode, malformed, phase)
 
 
 @lru_cache(maxsize=4096)
@@ -151,7 +159,7 @@ def locate(
         offset = offset + (cell * leading if descriptor.mode == "none" else cell * CELL)
     addresses = descriptor.start + offset.astype(np.int64)
     problem = _problem(descriptor, addresses, element_bytes, mn_major)
-    return Tile(swizzle(addresses, descriptor.mode), mn_major, problem)
+    return Tile(swizzle(addresses, descriptor.mode, descriptor.phase), mn_major, problem)
 
 
 def _problem(
@@ -172,9 +180,12 @@ def _problem(
             "An MN-major operand of 32-bit elements needs the swizzle of 128 bytes with atoms of "
             f"32, not {mode}."
         )
-    if mode != "none" and descriptor.start % pattern >= span:
+    if mode != "none" and (descriptor.start - descriptor.phase) % pattern >= span:
+        which = "which"
+        if descriptor.phase:
+            which = f"its matrix base offset is {descriptor.phase // PHASE_BYTES}: the difference"
         return (
-            f"The tile starts at shared address {descriptor.start}, which is no multiple of "
+            f"The tile starts at shared address {descriptor.start}, {which} is no multiple of "
             f"{pattern} bytes, where the pattern of the {mode} swizzle starts."
         )
     if len(np.unique(addresses)) < addresses.size:

@@ -181,8 +181,8 @@ def layouts() -> list[Case]:
     for start, base in ((512, 0), (512, 4), (256, 2), (256, 0), (128, 1), (128, 0)):
         d = Descriptor(start, 16, 1024, 128, base)
         name = f"k.128.unaligned{start}.base{base}"
-        # The simulator warns of a start inside a pattern.
-        options = Options(allowed=("descriptor",))
+        # The simulator warns of a start inside a pattern that the base offset does not tell of.
+        options = Options(allowed=() if base else ("descriptor",))
         cases.append(product(name, 8, *f16, d, k_major(128, 9216), options))
     return cases + transposed()
 
