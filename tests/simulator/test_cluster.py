@@ -112,9 +112,15 @@ def test_addresses_name_their_block():
     assert out[:, 0].tolist() == [101, 10, 101, 10]
 
 
-def test_a_rank_beyond_the_cluster():
-    result, _ = run("mov.u32 %r5, 5; mapa.shared::cluster.u32 %r9, %r8, %r5;")
-    assert "the cluster has 2" in message(result, "cluster")
+@pytest.mark.parametrize("rank", [5, 256])
+def test_a_rank_beyond_the_cluster_is_a_fault_of_who_uses_it(rank):
+    beyond = f"mov.u32 %r5, {rank}; mapa.shared::cluster.u32 %r9, %r8, %r5;"
+    result, _ = run(beyond)
+    assert kinds(result) == []
+    result, _ = run(beyond + SYNC + "ld.shared::cluster.u32 %r10, [%r9];" + SYNC)
+    assert "of a cluster of 2" in message(result, "out_of_bounds")
+    result, _ = run(beyond + SYNC + "mbarrier.arrive.shared::cluster.b64 _, [%r9];" + SYNC)
+    assert "in the shared memory of any block" in message(result, "out_of_bounds")
 
 
 # Rank 1 hands its buffer to rank 0 through an mbarrier in rank 0.
