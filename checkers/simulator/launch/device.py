@@ -137,6 +137,7 @@ class PretendCuda:
         enter(_parameters_overwritten())
         enter(mock.patch.object(CustomOpDef, "register_kernel", _for_cpu_too))
         enter(mock.patch.object(BackwardCFunction, "apply", _backward))
+        enter(mock.patch.object(BackwardCFunction, "saved_tensors", property(_saved)))
         for op in OPDEFS.values():
             if "cuda" in op._backend_fns and not {"cpu", None} & set(op._backend_fns):
                 _register_kernel(op, "cpu", _kernel(op._backend_fns["cuda"]))
@@ -198,7 +199,13 @@ def _backward(self: Any, *gradients: Any) -> Any:
         return _apply(self, *pretended(gradients))
 
 
+def _saved(self: Any) -> Any:
+    """Stands for ctx.saved_tensors: PyTorch makes new ones of the outputs that forward saved."""
+    return pretended(_saved_tensors.__get__(self))
+
+
 _register_kernel, _apply = CustomOpDef.register_kernel, BackwardCFunction.apply
+_saved_tensors = BackwardCFunction.saved_tensors
 
 
 class _Mode(TorchFunctionMode):
