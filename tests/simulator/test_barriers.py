@@ -163,6 +163,32 @@ def test_a_count_that_is_no_whole_number_of_warps():
     assert any("multiple of 32" in f.message for f in result.faults)
 
 
+def test_a_number_or_a_count_that_cannot_be():
+    result = run_ptx("bar.sync 16;", out=np.zeros(1, np.uint32), block=64)
+    assert "there is no barrier 16".lower() in result.faults[0].message.lower()
+    result = run_ptx("bar.sync 1, 96;", out=np.zeros(1, np.uint32), block=64)
+    assert "96 threads, in a block of 64" in result.faults[0].message
+
+
+def test_consumers_of_many_blocks_meet_among_themselves():
+    out = np.zeros(20 * 64, np.uint32)
+    body = """
+        .shared .align 128 .b8 data[256];
+        mov.u32 %r1, %tid.x; setp.lt.u32 %p1, %r1, 32; @%p1 bra END;
+        sub.u32 %r2, %r1, 32; mov.u32 %r3, data; shl.b32 %r4, %r2, 2; add.u32 %r5, %r3, %r4;
+        mov.u32 %r9, %ctaid.x; mad.lo.u32 %r8, %r9, 100, %r2; st.shared.u32 [%r5], %r8;
+        bar.sync 1, 64;
+        xor.b32 %r6, %r4, 252; add.u32 %r6, %r3, %r6; ld.shared.u32 %r7, [%r6];
+        mad.lo.u32 %r10, %r9, 64, %r2; mul.wide.u32 %rd1, %r10, 4; add.u64 %rd1, %out, %rd1;
+        st.global.u32 [%rd1], %r7;
+        END:
+    """
+    for schedule in SCHEDULES:
+        result = run_ptx(body, out=out, block=96, grid=20, schedule=schedule)
+        assert kinds(result) == []
+        assert out.tolist() == [100 * b + 63 - t for b in range(20) for t in range(64)]
+
+
 def test_two_counts_for_one_barrier():
     body = """
         mov.u32 %r1, %tid.x; setp.lt.u32 %p1, %r1, 64; @%p1 bra A;

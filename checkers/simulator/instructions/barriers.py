@@ -116,27 +116,28 @@ def _sound(group: Group, numbers: np.ndarray, counts: np.ndarray) -> Group:
 def _meets_whole(
     group: Group, state: NamedBarriers, numbers: np.ndarray, counts: np.ndarray
 ) -> bool:
-    """Whole blocks that come together: they synchronise at once. Whether that was the case."""
+    """All participants of a barrier, of one block or of each of several, come together: they
+    synchronise at once. Whether that was the case."""
     wave = group.wave
-    size = wave.warps_per_block
-    if group.n % size or (counts[0] and counts[0] != size * 32):
+    count = int(counts[0])
+    size = count // 32 if count else wave.warps_per_block
+    number = int(numbers[0])
+    if number >= BARRIERS or count % 32 or size > wave.warps_per_block or group.n % size:
         return False
     blocks = group.blocks()
-    if group.n != size and (blocks[::size] != blocks[size - 1 :: size]).any():
-        return False
-    if group.n == size and blocks[0] != blocks[-1]:
+    firsts = blocks[::size]
+    if (blocks[size - 1 :: size] != firsts).any() or (firsts[1:] == firsts[:-1]).any():
         return False
     if group.mask is not None and not np.array_equal(group.mask, wave.live[group.warps]):
         return False
-    number = int(numbers[0])
-    for block in blocks[::size].tolist():
+    for block in firsts.tolist():
         there = state.all.get((block, number))
         if there is not None and not there.is_new:
             return False
     labels = None if group.n == size else wave.block_of(group.threads())
     wave.clocks.meet(group.threads(), labels)
     if wave.log.enabled:
-        for block in blocks[::size].tolist():
+        for block in firsts.tolist():
             there = state.of(block, number)
             wave.log.signal(group, there.key)
             wave.log.waited(group, f"barrier {number}", there.key)
