@@ -313,3 +313,30 @@ def test_cluster_launch_control_refuses():
     """
     result, out = run(body + STORE, target="sm_100a")
     assert kinds(result) == [] and (out == 2).all()
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_asynchronous_stores_of_vectors(schedule):
+    body = (
+        """
+        @%p1 mbarrier.init.shared.b64 [%r3], 1;
+        @%p1 mbarrier.arrive.expect_tx.shared.b64 _, [%r3], 1024;
+    """
+        + SYNC
+        + """
+        shl.b32 %r14, %r1, 4; add.u32 %r15, %r2, %r14; mapa.shared::cluster.u32 %r16, %r15, %r5;
+        mapa.shared::cluster.u32 %r12, %r3, %r5; add.u32 %r20, %r1, 1; add.u32 %r21, %r1, 2;
+        st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32
+            [%r16], {%r1, %r20, %r21, %r6}, [%r12];
+        W: mbarrier.try_wait.parity.shared.b64 %p3, [%r3], 0; @!%p3 bra W;
+        ld.shared.v4.u32 {%r22, %r23, %r24, %r25}, [%r15];
+        mad.lo.u32 %r10, %r22, 100, %r23; mad.lo.u32 %r10, %r10, 100, %r24;
+        mad.lo.u32 %r10, %r10, 10, %r25;
+    """
+        + STORE
+        + SYNC
+    )
+    result, out = run(body, schedule=schedule)
+    assert kinds(result) == []
+    t, b = np.arange(64), np.arange(4)[:, None]
+    assert np.array_equal(out, ((t * 100 + t + 1) * 100 + t + 2) * 10 + (b ^ 1))
