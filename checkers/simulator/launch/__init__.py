@@ -89,8 +89,7 @@ def simulating(
     def run(launch: Launch) -> None:
         if before is not None:
             before(launch)
-        name = gpu if isinstance(gpu, str) else gpu.name
-        result = simulate(launch, schedule=schedule, gpu=name, log=log)
+        result = simulate(launch, schedule=schedule, gpu=gpu, log=log)
         results.append(result)
         if on_result is not None:
             on_result(result)
