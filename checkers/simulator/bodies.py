@@ -102,8 +102,8 @@ class Body:
         self.draft = draft
         self.blocks = [scope]
         self.location: Location = ()
-        # Index of the next instruction when inline assembly began, -1 outside of it.
-        self.assembly = -1
+        # Where the text of inline assembly begins, 0 outside of it.
+        self.assembly = 0
 
     def read(self) -> None:
         """Up to the closing brace, and past it."""
@@ -128,7 +128,7 @@ class Body:
                     return
             elif words.kind == ASSEMBLY:
                 begins = words.advance() == "begin"
-                self.assembly = len(self.draft.instructions) if begins else -1
+                self.assembly = words.start if begins else 0
             elif not words.accept(";"):
                 raise words.error("an instruction, a directive or '}'")
 
@@ -138,9 +138,10 @@ class Body:
         if text == ".pragma":
             pragma(words)
             return
+        start = words.start
         words.advance()
         if text == ".loc":
-            self._location()
+            self._location(start)
         elif text == ".reg":
             declare_registers(words, scope)
         elif text in _SPACES:
@@ -153,12 +154,14 @@ class Body:
         else:
             raise words.wrong("a directive of a function's body")
 
-    def _location(self) -> None:
-        """Of the .loc inside inline assembly only those before its first instruction count: LLVM
-        adds the lines of the assembly's own text to the others."""
+    def _location(self, start: int) -> None:
+        """Of the .loc inside inline assembly only those before its text count: LLVM adds the lines
+        of that text to the others. start: where the .loc begins."""
         location = self.debug.location(self.words)
-        if self.assembly in (-1, len(self.draft.instructions)):
+        if self.assembly in (0, start):
             self.location = location
+        if self.assembly == start:
+            self.assembly = self.words.start
 
     def _label(self) -> None:
         words, scope = self.words, self.blocks[-1]

@@ -441,6 +441,29 @@ $info0:
 """
 
 
+def test_lines_of_inline_assembly_are_not_lines_of_the_source() -> None:
+    text = """.entry k()
+{
+	.loc	1 53 12
+	// begin inline asm
+	{
+	.reg .pred P1;
+	.loc	1 55 12
+	WAIT:
+	.loc	1 56 12
+	@P1 bra WAIT;
+	}
+	// end inline asm
+	ret;
+}
+.file 1 "answer.py"
+"""
+    assert [each.places for each in module_of(text).entry("k").instructions] == [
+        (Place("answer.py", 53, 12),),
+        (Place("answer.py", 53, 12),),
+    ]
+
+
 def test_places_are_named_from_the_inside_out() -> None:
     text = f'.file 3 "inner.py"\n.entry k()\n{{\n.reg .b32 %r1;\n{PLACES}}}\n{FILES}'
     module = module_of(text)
