@@ -225,6 +225,7 @@ def test_dot_products(a: str, b: str) -> None:
         "add.u8 %h0, %h1, %h2;",
         "add.sat.u32 %r0, %r1, %r2;",
         "add.frob.u32 %r0, %r1, %r2;",
+        "sub.u16x2 %r0, %r1, %r2;",
         "mul.u32 %r0, %r1, %r2;",
         "max.relu.u32 %r0, %r1, %r2;",
         "add.cc.u16 %h0, %h1, %h2;",

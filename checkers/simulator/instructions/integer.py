@@ -79,7 +79,7 @@ def add(instruction: Instruction, build: Builder) -> Step:
     adds = instruction.opcode == "add"
     modifiers = build.modifiers(instruction)
     gives_carry, saturates = modifiers.flag("cc"), modifiers.flag("sat")
-    kind = only_type(modifiers, *SCALAR, *PACKED)
+    kind = only_type(modifiers, *SCALAR, *(PACKED if adds else ()))
     if gives_carry:
         function = integers.add_carrying if adds else integers.subtract_carrying
         return _with_carry(instruction, build, function, unsigned(kind), takes=False, gives=True)
