@@ -120,8 +120,8 @@ LORE: dict[Kind, Lore] = {
         "The instruction's result, or what it was given, is undefined by the manual: it works "
         "only by luck.",
         (
-            "A shuffle asked a lane that does not take part, or that has left the kernel.",
-            "A register was used on a path on which nothing set it.",
+            "cp.async is told to read more bytes than it copies: its source size is in bytes, at "
+            "most the size of the copy.",
         ),
     ),
     Kind.RACE: Lore(
@@ -319,6 +319,7 @@ LORE: dict[Kind, Lore] = {
         (
             "It stands in a branch on the thread index.",
             "The mask names lanes that are not there.",
+            "A shuffle asks a lane that does not take part, or that has left the kernel.",
             "It was executed by one elected thread, or one that needs electing by all.",
         ),
     ),

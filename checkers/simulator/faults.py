@@ -1,8 +1,8 @@
 """Faults: what a kernel did wrong, who did it, and where in the learner's source.
 
 The parts of the machine call ``wave.faults.report(...)`` and go on as well as they can. Equal
-faults, of one kind at one pair of instructions, are one fault with a count: 4096 threads with an
-index too many make one lesson.
+faults, of one kind at one pair of places in the source, are one fault with a count: 4096 threads
+with an index too many make one lesson, and so do the 16 copies of an unrolled loop.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class OtherAccess:
 
 @dataclass
 class Fault:
-    """One lesson: a kind of fault at one instruction (and one other, where there are two).
+    """One lesson: a kind of fault at one place (and one other, where there are two).
 
     message: a sentence about the first time that it happened.  who: that first thread, None for
     a fault of no thread.  count: how many times a thread did it.  details: numbers and names for
@@ -235,7 +235,8 @@ class Faults:
             if thread is None:
                 threads = group.threads()
                 thread, times = int(threads[0]), len(threads)
-        key = (kind, id(site), id(other.site) if other else None, severity)
+        tensor = (details or {}).get("tensor")
+        key = (kind, _spot(site), _spot(other.site) if other else None, tensor, severity)
         known = self._found.get(key)
         if known is not None:
             known.count += times
@@ -296,6 +297,13 @@ def learners_place(site: Instruction | None) -> Place | None:
         if not place.file.startswith(_libraries()) and "/site-packages/" not in place.file:
             return place
     return site.places[-1]
+
+
+def _spot(site: Instruction | None) -> tuple[Any, ...]:
+    """What makes two instructions one for a reader: the place in the source and the opcode, since
+    compilers unroll loops. Without a place each instruction is its own."""
+    place = learners_place(site)
+    return (id(site),) if site is None or place is None else (place, site.opcode)
 
 
 def source_line(place: Place | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -64,6 +65,34 @@ def test_the_other_access_tells_two_faults_apart():
     faults.report(Kind.RACE, "x.", thread=0, site=load, other=Access(1, b, "store"))
     faults.report(Kind.RACE, "x.", thread=0, site=load, other=Access(9, a, "store"))
     assert [fault.count for fault in faults] == [2, 1]
+
+
+def test_the_copies_of_an_unrolled_loop_are_one_fault():
+    place = Place("/home/me/softmax.py", 42, 8)
+    faults = Faults(wave())
+    for line in range(30):
+        faults.report(Kind.RACE, "x.", thread=0, site=instruction("ld", line, place))
+    assert only(faults).count == 30
+
+
+def test_tensors_and_opcodes_of_one_line_are_told_apart():
+    place = Place("/home/me/add.py", 7, 8)
+    faults = Faults(wave())
+    for opcode, tensor in (("ld", "a"), ("ld", "b"), ("st", "c"), ("ld", "a")):
+        site = instruction(f"{opcode}.global", 3, place)
+        faults.report(Kind.OUT_OF_BOUNDS, f"{tensor}[8]", site=site, details={"tensor": tensor})
+    assert [(fault.message, fault.count) for fault in faults] == [
+        ("a[8]", 2),
+        ("b[8]", 1),
+        ("c[8]", 1),
+    ]
+
+
+def test_chapters_to_reread_exist():
+    folder = Path(__file__).parents[2] / "chapters"
+    for kind, lore in LORE.items():
+        for chapter in lore.reread:
+            assert list(folder.glob(f"{chapter}_*")), (kind, chapter)
 
 
 def test_a_group_gives_site_first_thread_and_count():
