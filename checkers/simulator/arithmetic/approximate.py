@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 
 from checkers.simulator.arithmetic import special_unit
-from checkers.simulator.arithmetic.single import TINY, canonical, multiply
+from checkers.simulator.arithmetic.single import TINY, canonical, modified, multiply
 
 # What rcp.approx.ftz.f64 and rsqrt.approx.ftz.f64 keep: the upper 32 bits.
 _UPPER = np.uint64(0xFFFFFFFF00000000)
@@ -68,10 +68,12 @@ _SINGLE: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 }
 
 
-def single(name: str) -> Callable[[np.ndarray], np.ndarray]:
-    """The function of that name, float32 to float32; .ftz is left to single.modified."""
+def single(name: str, ftz: bool = False) -> Callable[[np.ndarray], np.ndarray]:
+    """The function of that name, float32 to float32, with .ftz if so."""
+    if name == "ex2" and ftz:  # the unit flushes results itself, and 2**0 is 1 for all subnormals
+        return lambda a: canonical(special_unit.exponential(a))
     function = _SINGLE[name]
-    return lambda a: canonical(function(a))
+    return modified(lambda a: canonical(function(a)), ftz=ftz)
 
 
 def divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:

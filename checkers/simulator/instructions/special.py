@@ -44,10 +44,9 @@ def root(instruction: Instruction, build: Builder) -> Step:
     function: Callable[..., Any]
     if kind == "f32":
         if mode == "approx":
-            function = approximate.single(opcode)
+            function = approximate.single(opcode, ftz)
         else:
-            function = partial(_ROUNDED[opcode][0], mode=mode)
-        function = single.modified(function, ftz=ftz)
+            function = single.modified(partial(_ROUNDED[opcode][0], mode=mode), ftz=ftz)
     elif mode != "approx":
         refuse(modifiers, ("ftz", ftz))
         function = partial(_ROUNDED[opcode][1], mode=mode)
@@ -68,7 +67,7 @@ def transcendental(instruction: Instruction, build: Builder) -> Step:
     modifiers.one_of("approx")
     ftz = modifiers.flag("ftz")
     kind = only_type(modifiers, "f32")
-    function = single.modified(approximate.single(instruction.opcode), ftz=ftz)
+    function = approximate.single(instruction.opcode, ftz)
     return build.elementwise(instruction, function, kind, (kind,))
 
 
