@@ -19,7 +19,8 @@ and texts name it. Three ways to do so use this module:
   line (Markdown would end the paragraph there):
   ``<!-- data: value STEM implementation=solution N=256 : median -->4230<!-- /data -->``.
   Kinds: ``value QUERY``, ``ratio QUERY``, ``provenance STEM``, ``bench-table STEM
-  [implementations=...] [cases=...]`` and ``table STEM columns=a,b [FILTER ...]``. A case with two parameters is M=4&N=256 there.
+  [implementations=...] [cases=...]``, ``table STEM columns=a,b [FILTER ...]``, and ``simulator NAME``
+  for what simulator/documentation.py makes. A case with two parameters is M=4&N=256 there.
 
 A file or a row that doesn't exist yet renders as "(not measured yet)", and ``misses()`` says which
 (the build prints them; a finished repository has none). A query that can't be read, or that
@@ -356,6 +357,10 @@ def _render_block(what: str) -> str:
         return ratio_of(rest)
     if kind == "provenance":
         return provenance(rest.strip())
+    if kind == "simulator":
+        from checkers.simulator import documentation  # only its own page needs it
+
+        return documentation.render(rest.strip())
     stem, *words = rest.split()
     options = _filters(words)
     if kind == "bench-table":
@@ -366,7 +371,7 @@ def _render_block(what: str) -> str:
             raise ValueError(f"{what!r}: a table needs columns=a,b")
         del options["columns"]
         return table(stem, columns, options)
-    raise ValueError(f"{what!r}: want value, ratio, provenance, bench-table or table")
+    raise ValueError(f"{what!r}: want value, ratio, provenance, bench-table, table or simulator")
 
 
 def _list(options: Mapping[str, str], name: str) -> list[str] | None:

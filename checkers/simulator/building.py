@@ -36,24 +36,17 @@ Translator = Callable[[Instruction, "Builder"], Step]
 Reader = Callable[[Group], Any]
 Writer = Callable[[Group, Any], None]
 
-_TRANSLATORS: dict[str, Translator] = {}
+TRANSLATORS: dict[str, Translator] = {}
 SECTIONS: dict[str, str] = {}  # opcode to the PTX ISA manual's sections, for docs/simulator.md
 
 # Special registers that count steps in place of time.
 _CLOCKS = {"%clock", "%clock_hi", "%clock64", "%globaltimer", "%globaltimer_lo", "%globaltimer_hi"}
 
 # Opcodes whose first operand is not a destination register.
-_NO_DESTINATION = {"st", "red", "bra", "brx", "bar", "barrier", "cp", "ret", "exit", "trap"}
-_NO_DESTINATION |= {
-    "fence",
-    "membar",
-    "prefetch",
-    "prefetchu",
-    "stmatrix",
-    "setmaxnreg",
-    "multimem",
-}
-_NO_DESTINATION |= {"nanosleep", "griddepcontrol", "discard", "applypriority", "pmevent", "call"}
+_NO_DESTINATION = set(
+    "st red bra brx bar barrier cp ret exit trap fence membar prefetch prefetchu stmatrix setmaxnreg "
+    "multimem nanosleep griddepcontrol discard applypriority pmevent call".split()
+)
 
 
 def translates(*opcodes: str, section: str) -> Callable[[Translator], Translator]:
@@ -61,9 +54,9 @@ def translates(*opcodes: str, section: str) -> Callable[[Translator], Translator
 
     def register(translator: Translator) -> Translator:
         for opcode in opcodes:
-            if opcode in _TRANSLATORS:
+            if opcode in TRANSLATORS:
                 raise ValueError(f"{opcode} has two translators")
-            _TRANSLATORS[opcode] = translator
+            TRANSLATORS[opcode] = translator
             SECTIONS[opcode] = section
         return translator
 
@@ -83,7 +76,7 @@ def translate(kernel: Kernel) -> Kernel:
     load_families()
     build = Builder(kernel)
     for at, instruction in enumerate(kernel.instructions):
-        translator = _TRANSLATORS.get(instruction.opcode)
+        translator = TRANSLATORS.get(instruction.opcode)
         if translator is None:
             raise Unsupported(instruction, f"there is no instruction {instruction.opcode!r} in it")
         build.pc = at
