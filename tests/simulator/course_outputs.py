@@ -15,8 +15,8 @@ DATA = Path(__file__).resolve().parents[1] / "data" / "course_outputs_h200"
 @dataclass(frozen=True)
 class Call:
     """name: in the data.  run: makes the output from the inputs, tensors on the GPU.  inputs: (shape, dtype) of
-    each.  ulps: the distance that is allowed, in units of the last place of the output's dtype: 0
-    where no approximated function is used."""
+    each.  ulps: how far from the recording, in units of the last place of the output's dtype, a
+    Triton may be that sums in another order than the one that was recorded."""
 
     name: str
     run: Callable[..., torch.Tensor]
@@ -56,5 +56,5 @@ def calls() -> list[Call]:
         add(f"ch04.vector_copy.{kind}", ch04.vector_copy, ((3 * tile,), dtype))
         add(f"ch04.ragged_copy.{kind}", ch04.ragged_copy, ((37, 501), dtype))
         pair = ((16, 1024), dtype)
-        add(f"ch04.silu_mul.{kind}", ch04.silu_mul, pair, pair, ulps=8 if dtype is f32 else 1)
+        add(f"ch04.silu_mul.{kind}", ch04.silu_mul, pair, pair)
     return found

@@ -1,15 +1,24 @@
-"""The course's kernels give on the simulator what they gave on an H200."""
+"""The course's kernels give on the simulator what they gave on an H200, bit for bit.
+
+Triton is the exception: its 3.6, which was recorded, sums a thread's elements one after the other,
+3.9 as a tree. Where another Triton is installed, the last places may differ (Call.ulps).
+"""
 
 from __future__ import annotations
+
+import json
 
 import numpy as np
 import pytest
 import torch
+import triton
 
 from checkers.simulator.launch import simulating
 from tests.simulator.course_outputs import DATA, Call, calls
 
 CALLS = calls()
+RECORDED_ON = json.loads((DATA / "recording.json").read_text())
+SAME_TRITON = triton.__version__ == RECORDED_ON["triton"]
 
 
 def ordered(values: torch.Tensor) -> torch.Tensor:
@@ -31,4 +40,4 @@ def test_a_kernel_gives_what_the_h200_gave(call: Call, recorded: dict[str, np.nd
     assert results and not any(result.faults for result in results)
     expected = torch.from_numpy(recorded[call.name].copy()).view(output.dtype).view(output.shape)
     distance = (ordered(output) - ordered(expected)).abs().max().item()
-    assert distance <= call.ulps
+    assert distance <= (0 if SAME_TRITON else call.ulps)
