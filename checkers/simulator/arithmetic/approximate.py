@@ -1,8 +1,8 @@
 """The approximate functions (PTX ISA 9.7.3.8, 9.7.3.13 to 9.7.3.22, 9.7.4.9, 9.7.4.10).
 
-All of f32, and what of f16 and bf16 is made of them, are those of the hardware bit for bit
-(special_unit.py; an H200's). rcp and rsqrt of f64 are the host's, cut to the upper half, while a
-GPU has about 20 bits.
+They are those of the hardware bit for bit (special_unit.py; an H200's): the instruction that the
+unit has, and around it what the compiler adds for subnormal operands and results. Only
+rsqrt.approx.f64 is the host's, a square root and a reciprocal that are each correctly rounded.
 
 Values at zeros, infinities and NaNs are those of the manual's tables.
 """
@@ -15,11 +15,6 @@ import numpy as np
 
 from checkers.simulator.arithmetic import special_unit
 from checkers.simulator.arithmetic.single import TINY, canonical, modified, multiply
-
-# What rcp.approx.ftz.f64 and rsqrt.approx.ftz.f64 keep: the upper 32 bits.
-_UPPER = np.uint64(0xFFFFFFFF00000000)
-_NAN = np.uint64(0x7FFFFFFF00000000)
-_SMALLEST = np.finfo(np.float64).smallest_normal
 
 # 1 / (2 pi): sine and cosine are computed from the angle in turns, rounded to zero.
 _TURNS = np.float32(0.15915494)
@@ -97,25 +92,27 @@ def divide_full(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return multiply(a * scale, special_unit.reciprocal(b * scale))
 
 
-_GROSS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "rcp": np.reciprocal,
-    "rsqrt": reciprocal_root_of_double,
-}
-
-
 def gross(name: str) -> Callable[[np.ndarray], np.ndarray]:
-    """rcp.approx.ftz.f64 or rsqrt.approx.ftz.f64: the upper half of the operand gives the upper
-    half of the result, subnormals are zeros, NaNs 0x7fffffff00000000."""
-    function = _GROSS[name]
+    """rcp.approx.ftz.f64 or rsqrt.approx.ftz.f64: the upper half of the operand gives the upper half
+    of the result, its mantissa that of f32 cut to 20 bits. Subnormals are zeros, NaNs
+    0x7fffffff00000000."""
+    roots = name == "rsqrt"
+    function = _SINGLE[name]
 
     def approximate(a: np.ndarray) -> np.ndarray:
-        operand = _flush((np.asarray(a).view(np.uint64) & _UPPER).view(np.float64))
-        result = function(operand)
-        upper = _flush(result).view(np.uint64) & _UPPER
-        return np.where(np.isnan(result), _NAN, upper).view(np.float64)
+        upper = (np.asarray(a).view(np.uint64) >> np.uint64(32)).astype(np.int64)
+        biased, mantissa = (upper >> 20) & 0x7FF, (upper & 0xFFFFF) << 3
+        exponent = biased - 1023
+        # The same mantissa at 1 to 2, or for a root of an odd power at 2 to 4.
+        near = (((127 + (exponent & roots)) << 23) | mantissa).astype(np.uint32).view(np.float32)
+        places = np.asarray(function(near)).view(np.uint32).astype(np.int64) >> 3
+        result = places + ((1023 - 127 - (exponent >> roots)) << 20)
+        result = np.where((result < 1 << 20) | (biased == 0x7FF), 0, result)
+        result = np.where(biased == 0, 0x7FF00000, result) | (upper & 0x80000000)
+        lost = (biased == 0x7FF) & (mantissa != 0)
+        if roots:
+            lost |= (upper >= 0x80000000) & (biased != 0)
+        result = np.where(lost, 0x7FFFFFFF, result)
+        return (result.astype(np.uint64) << np.uint64(32)).view(np.float64)
 
     return approximate
-
-
-def _flush(values: np.ndarray) -> np.ndarray:
-    return np.where(np.abs(values) < _SMALLEST, np.copysign(0.0, values), values)

@@ -126,14 +126,14 @@ def dense(name: str, start: int, stop: int) -> Case:
 
 
 def approximate() -> list[Case]:
-    """Approximations: bit for bit, but for those of f64."""
+    """Approximations: bit for bit."""
     cases = []
     for m in ("", ".ftz"):
         cases += [binary(f"div.{form}{m}.f32", "f32") for form in ("approx", "full")]
         cases += [unary(f"{op}.approx{m}.f32", "f32") for op in ("rcp", "sqrt", "rsqrt", "ex2")]
         cases += [unary(f"{op}.approx{m}.f32", "f32") for op in ("lg2", "sin", "cos")]
     cases.append(unary("tanh.approx.f32", "f32"))
-    cases += [unary(f"{op}.approx.ftz.f64", "f64", "close:1e-6:0", 512) for op in ("rcp", "rsqrt")]
+    cases += [unary(f"{op}.approx.ftz.f64", "f64", count=512) for op in ("rcp", "rsqrt")]
     half, one, two, four = 0x3F000000, 0x3F800000, 0x40000000, 0x40800000
     for op, start, stop in (
         ("ex2", one, two),
