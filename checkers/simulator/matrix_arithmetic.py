@@ -2,8 +2,9 @@
 
 Products are exact (no operand type has more than 12 significant bits, f64 apart), sums are made in
 float32, in an order of NumPy's: the manual leaves order and rounding open (PTX ISA 9.7.14.5.14,
-9.7.15.5.2, 9.7.16.10). Integer results are exact. Real tensor cores align and cut the products
-before they add them, FP8 ones of Hopper to about 13 bits: compare with a tolerance.
+9.7.15.5.2, 9.7.16.10). Integer results are exact. How Hopper's tensor cores align and cut the
+products before they add them is in fused_sums.py; Blackwell's are not known: compare those with a
+tolerance.
 """
 
 from __future__ import annotations

@@ -15,9 +15,10 @@ import numpy as np
 
 from checkers.simulator import matrix_layouts as layouts
 from checkers.simulator.building import Builder, translates
+from checkers.simulator.fused_sums import warp_multiply_add
 from checkers.simulator.group import Group
 from checkers.simulator.kernel import Step
-from checkers.simulator.matrix_arithmetic import ELEMENT_BYTES, FLOP_NAMES, add_product, values
+from checkers.simulator.matrix_arithmetic import ELEMENT_BYTES, FLOP_NAMES, values
 from checkers.simulator.meetings import collective
 from checkers.simulator.modifiers import Unsupported
 from checkers.simulator.program import Instruction, Operand, Vector
@@ -113,7 +114,7 @@ def mma(instruction: Instruction, build: Builder) -> Step:
         start = c_fragment.matrix(_stacked(read_c, group)).view(c_dtype)
         if c_dtype != d_dtype:
             start = start.astype(d_dtype)
-        total = add_product(start, left, right.swapaxes(1, 2), saturate=saturate)
+        total = warp_multiply_add(start, left, right.swapaxes(1, 2), a_type, saturate)
         raw = np.ascontiguousarray(total).view(np.uint64 if wide else np.uint32)
         for write, value in zip(writers, d_fragment.spread(raw), strict=True):
             write(group, value)

@@ -15,6 +15,7 @@ from checkers.simulator.accumulators import read_fragment
 from checkers.simulator.building import Builder, translates
 from checkers.simulator.descriptors import Tile, locate, wgmma_descriptor
 from checkers.simulator.faults import Kind
+from checkers.simulator.fused_sums import multiply_add
 from checkers.simulator.group import LANES, Group, rows_of
 from checkers.simulator.instructions.matrix import elements
 from checkers.simulator.kernel import Step
@@ -22,7 +23,6 @@ from checkers.simulator.matrix_arithmetic import (
     ELEMENT_BYTES,
     FLOP_NAMES,
     INTEGERS,
-    add_product,
     values,
 )
 from checkers.simulator.matrix_operands import Reading, begin_reads, check_tile, read_tile
@@ -129,7 +129,7 @@ class Shape:
                 whole[groups[~keep]] = 0
             else:
                 whole[rows] = 0
-        whole[rows] = add_product(whole[rows], left, right, saturate=self.saturate)
+        whole[rows] = multiply_add(whole[rows], left, right, self.a_type, saturate=self.saturate)
 
 
 def _shape(instruction: Instruction, build: Builder, modifiers: Modifiers) -> Shape:
