@@ -326,6 +326,13 @@ class Wave:
                 first = first or group
                 waiting.append(f"{self._whom(group)}: {reason}")
                 self.log.stuck(group, reason)
+        waiting = waiting[:16]
+        later = int(np.prod(self.launch.grid)) - self.run.blocks_done - self.blocks
+        if later > 0:
+            waiting.append(
+                f"{later} more blocks of the grid start only when these are done: if it is they who "
+                "are waited for, try a smaller grid"
+            )
         assert first is not None
         site = instruction_of(self.kernel, first.pc)
         self.faults.report(
@@ -333,7 +340,7 @@ class Wave:
             "No thread can go on: each waits for something that will not happen.",
             thread=int(first.threads()[0]),
             site=site,
-            details={"waiting": waiting[:16]},
+            details={"waiting": waiting},
         )
         raise Stop("deadlock")
 

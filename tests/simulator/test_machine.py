@@ -213,3 +213,18 @@ def test_an_unknown_modifier_names_itself() -> None:
 def test_a_launch_that_a_gpu_refuses(shape: dict, words: str) -> None:
     with pytest.raises(BadLaunch, match=words):
         run_ptx("", **shape)
+
+
+def test_a_deadlock_says_that_further_blocks_have_yet_to_start():
+    every_block_arrives = """
+        mov.u32 %r0, %tid.x; setp.ne.u32 %p0, %r0, 0; @%p0 bra END;
+        atom.add.acq_rel.gpu.u32 %r1, [%out], 1;
+        WAIT: ld.acquire.gpu.u32 %r2, [%out];
+        mov.u32 %r3, %nctaid.x; setp.lt.u32 %p1, %r2, %r3; @%p1 bra WAIT;
+        END:
+    """
+    out = np.zeros(1, np.uint32)
+    assert run_ptx(every_block_arrives, out=out, grid=64, block=256).faults == []
+    (fault,) = run_ptx(every_block_arrives, out=out * 0, grid=65, block=256).faults
+    assert fault.kind == "deadlock"
+    assert fault.details["waiting"][-1].startswith("33 more blocks of the grid start only when")
