@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from checkers.simulator.faults import Access, Kind
+from checkers.simulator.faults import Access, Kind, Severity
 from checkers.simulator.memory import readers
 from checkers.simulator.memory.lanes import Lanes, line_name, thread_name
 from checkers.simulator.memory.order import SCOPE_NAMES
 from checkers.simulator.memory.readers import Unordered
+from checkers.simulator.memory.repeats import REPEATED
 from checkers.simulator.memory.rows import CLUSTER_SHIFT, COLUMN_MASK
 from checkers.simulator.memory.shadow import AGENT, ASYNC, BARRIER, TIME_MASK, Shadow, put, rows
 from checkers.simulator.memory.shared import SharedMemory
@@ -226,6 +227,13 @@ class Races:
             alike = bad.any(axis=1) & (sites == site).all(axis=1)
             if alike.any():  # all threads of a block storing the same flag, for example
                 bad[alike & same()] = False
+        repeats = self.heap.repeats
+        if verb == "reads" and not shared and repeats is not None and bad.any():
+            mine = self.clocks.who[lanes.threads]
+            repeated = bad & repeats.of_writers(target.index, mine, who)
+            if repeated.any():
+                self._unordered(lanes, target, repeated, who, sites, verb, strength, note=True)
+                bad &= ~repeated
         if bad.any():
             self._unordered(lanes, target, bad, who, sites, verb, strength)
 
@@ -278,6 +286,7 @@ class Races:
         sites: np.ndarray,
         verb: str,
         strength: int,
+        note: bool = False,
     ) -> None:
         """Reports what ``bad`` (k, count) marks, once for each pair of instructions."""
         number = np.where(bad, sites.astype(np.int64) + 1, 0)
@@ -286,14 +295,17 @@ class Races:
             mine = hits.any(axis=1)
             i = int(np.flatnonzero(mine)[0])
             j = int(np.flatnonzero(hits[i])[0])
-            self._tell(lanes, target, mine, i, int(who[i, j]), each - 1, verb, "wrote", strength)
+            self._tell(
+                lanes, target, mine, i, int(who[i, j]), each - 1, verb, "wrote", strength, note
+            )
 
     def _war(self, lanes: Lanes, target: Target, found: list[Unordered], strength: int) -> None:
         """Reports reads that nothing orders before these writes."""
+        repeats = self.heap.repeats
         for each in found:
-            self._tell(
-                lanes, target, each.bad, each.lane, each.who, each.site, "writes", "read", strength
-            )
+            note = repeats is not None and repeats.is_repeat(each.site)
+            bad, lane, who, site = each.bad, each.lane, each.who, each.site
+            self._tell(lanes, target, bad, lane, who, site, "writes", "read", strength, note)
 
     def _tell(
         self,
@@ -306,8 +318,9 @@ class Races:
         verb: str,
         did: str,
         strength: int,
+        note: bool = False,
     ) -> None:
-        """One fault: lane i ``verb``s what ``who`` ``did`` at ``site``."""
+        """One fault: lane i ``verb``s what ``who`` ``did`` at ``site``. note: one of repeats.py."""
         thread = int(lanes.threads[i])
         other, kind_of_agent = self.clocks.describe(who)
         place, where = target.name(i), self.heap.sites[site]
@@ -331,13 +344,19 @@ class Races:
         )
         message = f"{me} {verb} {place}, which {whom} {did} {at}"
         kind = Kind.RACE
-        if strength and theirs:
+        if note:
+            message += "; " + REPEATED.format(
+                reader=whom if did == "read" else me, writer=me if did == "read" else whom
+            )
+        elif strength and theirs:
             kind = Kind.SCOPE
             narrow = SCOPE_NAMES[min(strength, theirs)]
             message += f"; the scope {narrow} of one of them does not include the other thread"
         else:
             message += "; " + self._missing(thread, who, target.space)
-        lanes.fault(kind, bad, message, Access(other, where, f"{did} {place}"))
+        severity = Severity.NOTE if note else Severity.ERROR
+        access = Access(other, where, f"{did} {place}")
+        lanes.fault(kind, bad, message, access, severity=severity)
 
     def _half_waited(self, target: Target, i: int, who: int, thread: int) -> str:
         """What is missing when somebody did wait for a copy, but not so that ``thread`` knows; ""

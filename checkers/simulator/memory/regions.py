@@ -17,6 +17,7 @@ from checkers.simulator.memory.bank import Bank
 from checkers.simulator.memory.shadow import WIDEST, GlobalReads, Shadow
 
 if TYPE_CHECKING:
+    from checkers.simulator.memory.repeats import Repeats
     from checkers.simulator.program import Instruction, Module
 
 # Constant memory is reached through its own window.
@@ -43,6 +44,7 @@ class Region:
         self.valid = self._valid()
         self._shadow: Shadow | None = None
         self._reads: GlobalReads | None = None
+        self.repeats: Repeats | None = None
         self._touched: dict[str, np.ndarray] = {}
 
     def touch(self, way: str, position: np.ndarray, width: int) -> None:
@@ -69,7 +71,7 @@ class Region:
     @property
     def reads(self) -> GlobalReads:
         if self._reads is None:
-            self._reads = GlobalReads(self.shadow)
+            self._reads = GlobalReads(self.shadow, self.repeats)
         return self._reads
 
     def _valid(self) -> np.ndarray | None:
@@ -131,6 +133,13 @@ class Heap:
         self._starts = [r.start for r in self.regions]
         self.starts = np.array(self._starts, np.int64)
         self.locations: dict[Any, Any] = {}
+        self.repeats: Repeats | None = None
+
+    def expect_repeats(self, repeats: Repeats) -> None:
+        """The launch is Triton's: see repeats.py."""
+        self.repeats = repeats
+        for region in self.regions:
+            region.repeats = repeats
 
     def _declare(self, module: Module | None) -> list[Tensor]:
         """Gives the module's .global and .const variables their memory."""
