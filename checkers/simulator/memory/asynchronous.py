@@ -237,6 +237,12 @@ class Asynchronous:
         if agent.generic:
             return
         open_ = self.memory.races.not_fenced(threads, who, times) & ~unseen
+        if write and open_.any():
+            # The manual names no proxy for the word that tcgen05.alloc stores, and Triton lets TMA
+            # write over it with no fence once all have read it.
+            sites = self.memory.heap.sites
+            allocs = [n for n, site in enumerate(sites) if site and site.opcode == "tcgen05"]
+            open_ &= ~np.isin(shadow.site[target.index[first]], allocs)
         if open_.any():
             i = int(np.flatnonzero(open_)[0])
             where = self.memory.heap.sites[int(shadow.site[target.index[first[i]]])]
