@@ -1,8 +1,7 @@
 """Every instruction family against what an H200 gave for the same PTX and the same inputs.
 
 The kernels are in tests/simulator/golden, the recording in tests/data/golden_h200, made by
-tests/gpu/golden/record.py. All is compared bit for bit, the tensor cores' sums too, but for rcp and
-rsqrt.approx.ftz.f64: these within bounds (Buffer.compare).
+tests/gpu/golden/record.py. All is compared bit for bit: approximate functions and the tensor cores' sums too.
 """
 
 from __future__ import annotations
