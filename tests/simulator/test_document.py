@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from unittest import mock
 
 import numpy as np
@@ -35,6 +36,15 @@ def test_every_kind_of_fault_is_explained_and_reported_somewhere():
     rows = documentation.faults().splitlines()[2:]
     assert len(rows) == len(Kind)
     assert [row for row in rows if row.endswith("|  |")] == []
+
+
+def test_every_kind_of_fault_is_found_by_some_test():
+    tests = "\n".join(
+        path.read_text(encoding="utf-8") for path in Path(__file__).parent.glob("test_*.py")
+    )
+    assert [
+        kind for kind in Kind if not re.search(rf"[\"']{kind}[\"']|Kind\.{kind.name}\b", tests)
+    ] == []
 
 
 def test_what_has_no_name_is_refused():
