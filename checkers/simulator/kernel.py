@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+from checkers.simulator.contraction import contracted
 from checkers.simulator.inlining import inlined
 from checkers.simulator.program import TYPE_BITS, Function, Instruction, Module, Register, Variable
 from checkers.simulator.registers import storage_bits
@@ -145,7 +146,7 @@ def load(text: str, name: str) -> Kernel:
     from checkers.simulator.parser import parse
 
     module = parse(text)
-    return translate(Kernel(module, inlined(module, module.entry(name))))
+    return translate(Kernel(module, contracted(inlined(module, module.entry(name)))))
 
 
 def instruction_of(kernel: Kernel, pc: int) -> Instruction:
