@@ -158,7 +158,7 @@ class Fault:
         """
         head = "NOTE " if self.severity is Severity.NOTE else "FAULT"
         times = f" ({self.count} times)" if self.count > 1 else ""
-        lines = [f"{head}  {self.kind.title}{times}", *_wrap("  ", self.message, width)]
+        lines = [f"{head}  {self.kind.title}{times}", *_wrap("  ", _sentence(self.message), width)]
         for sentence in self.details.get("waiting", ()):
             lines += _wrap("         - ", sentence, width)
         who = [str(self.who)] if self.who else []
@@ -327,6 +327,12 @@ def ptx_to_json(site: Instruction | None) -> dict[str, Any] | None:
 
 
 # --- text --------------------------------------------------------------------------------------
+
+
+def _sentence(message: str) -> str:
+    """A message with its capital (but not a tensor's name's) and its full stop."""
+    message = f"T{message[1:]}" if message.startswith("thread ") else message
+    return message if message.endswith((".", "!", "?")) else f"{message}."
 
 
 def _wrap(lead: str, text: str, width: int) -> list[str]:

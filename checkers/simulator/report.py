@@ -114,7 +114,10 @@ def card(result: Result) -> Roofline:
 def counters_text(counters: Counters) -> str:
     """The counters that are not 0, and what follows from them; "" when there are none."""
     names = [name for name in counters if not name.startswith("instructions_")]
-    lines = [f"  {name:<32}{counters[name]:>17,} {COUNTERS[name].unit}" for name in names]
+    lines = [
+        f"  {name:<32}{counters[name]:>17,} {_unit(COUNTERS[name].unit, counters[name])}"
+        for name in names
+    ]
     derived = Derived(counters)
     lines += [f"  {label:<32}{value:>17}" for label, value in _derived_rows(derived)]
     classes = [name for name in counters if name.startswith("instructions_")]
@@ -172,6 +175,11 @@ def _tally(results: Sequence[Result]) -> tuple[int, int]:
     faults = [fault for result in results for fault in result.faults]
     errors = sum(fault.is_error for fault in faults)
     return errors, len(faults) - errors
+
+
+def _unit(unit: str, number: int) -> str:
+    """ "1 block", "2 blocks"; the unit of one flop is a flop."""
+    return unit.removesuffix("s") if number == 1 else unit
 
 
 def _plural(number: int, one: str, many: str = "") -> str:

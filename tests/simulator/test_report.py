@@ -92,6 +92,7 @@ def test_counters_that_are_zero_are_not_shown():
     assert "  warp instructions                           1,128" in lines
     assert "    load 1,000, fp32 128" in lines
     assert "store" not in shown
+    assert counters_text(result(blocks=1).counters).splitlines()[1].endswith(" 1 block")
 
 
 def test_nothing_goes_beyond_80_columns():
