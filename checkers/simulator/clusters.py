@@ -51,6 +51,8 @@ class Clusters:
         self.published: list[Any] = [None] * wave.clusters
         self._waits: dict[int, ClusterWait] = {}
         self.gone: dict[int, Instruction] = {}  # block: the instruction at which it ended
+        # block: by instruction, when each thread of the cluster last touched its shared memory
+        self._touched: dict[int, dict[Instruction, np.ndarray]] = {}
         wave.exit_hooks.append(self._exited)
 
     def of(self, threads: np.ndarray) -> np.ndarray:
@@ -143,8 +145,47 @@ class Clusters:
                 self.gone[block] = self.wave.kernel.instructions[
                     min(group.pc, len(self.wave.kernel.instructions) - 1)
                 ]
+                self._blame_early_end(block, group)
         for cluster in np.unique(self.of(group.threads())).tolist():
             self._advance(cluster)
+
+    def touches(self, group: Group, block: int) -> None:
+        """The lanes of ``group`` access the shared memory of another block, which must not end
+        before they have."""
+        sites = self._touched.setdefault(block, {})
+        times = sites.get(group.site)
+        if times is None:
+            times = sites[group.site] = np.zeros(self.threads, np.uint32)
+        threads = group.threads()
+        times[threads % self.threads] = self.wave.clocks.stamp[threads >> 5]
+
+    def _blame_early_end(self, block: int, last: Group) -> None:
+        """Reports accesses to the shared memory of ``block`` after which none of its threads, of
+        which ``last`` exit now, has synchronised: it could have ended before."""
+        wave, size = self.wave, self.wave.warps_per_block * 32
+        first = block * size
+        cluster_start = int(self.of(np.array(first))) * self.threads
+        threads = np.unique(last.threads()[last.threads() // size == block])
+        everyone = np.arange(first, first + size)
+        order = np.concatenate([threads, everyone[~np.isin(everyone, threads)]])
+        for site, times in self._touched.pop(block, {}).items():
+            open_ = np.flatnonzero(times)
+            for thread in order:
+                who = wave.clocks.who[cluster_start + open_]
+                known = wave.clocks.sees(np.array([thread]), who[None], times[open_][None])[0]
+                open_ = open_[~known]
+                if not len(open_):
+                    break
+            else:
+                wave.faults.report(
+                    Kind.CLUSTER,
+                    f"Shared memory of the block of rank {block % wave.cluster_size} is touched, and "
+                    "nothing keeps that block from ending before: a barrier of the cluster must stand "
+                    "before its exit",
+                    thread=cluster_start + int(open_[0]),
+                    site=site,
+                    other=Access(int(threads[0]), self.gone[block], "the block's end"),
+                )
 
     def may_touch(self, group: Group, block: int, what: str) -> bool:
         """Whether the lanes of ``group`` may touch the shared memory of another block.

@@ -112,7 +112,9 @@ class SharedAccess:
 
         for block in np.unique(blocks[remote]).tolist():
             part = lanes.only(blocks == block).as_group()
-            self.wave.state(Clusters).may_touch(part, block, "shared memory")
+            clusters = self.wave.state(Clusters)
+            if clusters.may_touch(part, block, "shared memory"):
+                clusters.touches(part, block)
 
     def _place(
         self, lanes: Lanes, places: np.ndarray, order: Order, verb: str
