@@ -52,7 +52,9 @@ def simulate(
     ] = "latest",
     timeline: Annotated[
         Path | None,
-        typer.Option(metavar="OUT.svg", help="Draw one block of each launch: who waits for whom."),
+        typer.Option(
+            metavar="OUT.svg", help="Draw one cluster of each launch: who waits for whom."
+        ),
     ] = None,
     json_file: Annotated[
         Path | None,
@@ -63,8 +65,9 @@ def simulate(
 ) -> None:
     """Run a CuTe DSL or Triton script without a GPU, and say what its kernels do wrong.
 
-    Its tensors live on the CPU and claim to be on the GPU. Exit status: 0 no fault, 1 a fault,
-    2 the script could not run.
+    Its tensors live on the CPU and claim to be on the GPU; docs/simulator.md tells the rest.
+
+    Exit status: 0 no fault, 1 a fault, 2 the script could not run.
     """
     _check_asked(script, gpu, schedule)
     script_alone = str(json_file) != "-"  # else standard output is for the JSON
