@@ -9,7 +9,7 @@ FOUND: dict[Kind, str] = {
     "shared memory or the thread's local memory. Bytes between the elements of a strided view "
     "belong to no tensor. A tensor copy that hangs over the edge is none: the hardware clips it.",
     Kind.READ_ONLY: "A store is held against what may be written: not parameters, not constants, "
-    "not a tensor that the launch marks as an input.",
+    "not a tensor that the Launch marks as one to read (CuTe DSL and Triton tell of none).",
     Kind.MISALIGNED: "The address modulo the width of the access; 16 for bulk copies and "
     "ldmatrix, 128 for the shared side of a tensor copy.",
     Kind.UNINITIALISED: "The shadow of shared, local and tensor memory has no writer. Not asked "
