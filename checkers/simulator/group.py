@@ -32,7 +32,10 @@ class Group:
     None when all are.  timed_out: a wait that may time out did, because nothing else could run.
     """
 
-    __slots__ = ("_blocks", "_threads", "lane_count", "mask", "n", "pc", "rows", "timed_out", "warps", "wave")
+    __slots__ = (
+        "_blocks", "_threads", "lane_count", "mask", "n", "parked_at", "pc", "rows", "timed_out",
+        "warps", "wave",
+    )  # fmt: skip
 
     def __init__(
         self, wave: Wave, pc: int, warps: np.ndarray, mask: np.ndarray | None = None
@@ -45,6 +48,7 @@ class Group:
         self.n = len(warps)
         self.lane_count = self.n * LANES if mask is None else int(np.count_nonzero(mask))
         self.timed_out = False
+        self.parked_at = pc  # the instruction at which it stands still, once it does
         self._threads: np.ndarray | None = None
         self._blocks: np.ndarray | None = None
 

@@ -28,6 +28,8 @@ StateType = TypeVar("StateType")
 
 # A polling loop that saw nothing change for so many rounds never will.
 IDLE_ROUNDS = 200
+# Nor will one with a barrier of its block in it (Triton's loop on an atomic), which is over each time.
+VAIN_ROUNDS = 2000
 
 
 class Jump:
@@ -88,6 +90,7 @@ class Wave:
         self.exit_checks: list[Callable[[int], None]] = []
         self.exit_hooks: list[Callable[[Group], None]] = []
         self.progress = 0
+        self.meetings = 0  # of the progress: barriers of a block that were over, and no more
         self.steps_done = 0
         self._ready: dict[int, Group] = {}
         self._polling: list[Group] = []
@@ -95,7 +98,8 @@ class Wave:
         self._polled = False
         self._polls_for: dict[int, Wait | None] = {}  # by warp, what it last looked for
         self._polled_at = self._timed_out_at = -1  # self.progress when that last happened
-        self._idle_rounds = 0
+        self._news_at = -1
+        self._idle_rounds = self._vain_rounds = 0
         self._random = random.Random(run.schedule.seed) if run.schedule.is_random else None
 
         lanes = np.arange(self.warps_per_block * LANES) < self.threads_per_block
@@ -138,9 +142,11 @@ class Wave:
         """Steps done so far: %clock counts them."""
         return self.steps_done
 
-    def progressed(self) -> None:
-        """Something changed that a waiting thread may look for."""
+    def progressed(self, meeting: bool = False) -> None:
+        """Something changed that a waiting thread may look for. meeting: just that a barrier of a
+        block is over, which a loop that looks in vain may well contain."""
         self.progress += 1
+        self.meetings += meeting
 
     def polled(self, group: Group, wait: Wait | None = None) -> None:
         """``group`` looked for something that is not there yet: let the others run first.
@@ -153,6 +159,7 @@ class Wave:
 
     def park(self, group: Group, wait: Wait, retry: bool) -> None:
         """``group`` stands still until wake(wait). retry: the instruction runs again then."""
+        group.parked_at = group.pc
         group.pc += 0 if retry else 1
         self._parked.setdefault(wait, []).append(group)
 
@@ -164,6 +171,16 @@ class Wave:
     def parked(self) -> dict[Wait, list[Group]]:
         """Who stands still, by what for."""
         return self._parked
+
+    def held_up(self, *harmless: str) -> np.ndarray:
+        """(warps, 32) bool: threads that poll, or wait for something of a kind not in ``harmless``."""
+        held = np.zeros((self.warps, LANES), bool)
+        groups = [(self._polling, True)]
+        groups += [(parked, wait.kind not in harmless) for wait, parked in self._parked.items()]
+        for some, counts in groups:
+            for group in some if counts else ():
+                held[group.warps] |= group.active()
+        return held
 
     def exit(self, group: Group) -> None:
         """The threads of ``group`` are done."""
@@ -235,11 +252,14 @@ class Wave:
         """Those that poll look again; when nothing changed, asynchronous work is done first."""
         if self._polled_at != self.progress:
             self._polled_at, self._idle_rounds = self.progress, 0
+        if self._news_at != self.progress - self.meetings:
+            self._news_at, self._vain_rounds = self.progress - self.meetings, 0
+        self._vain_rounds += 1
         self._idle_rounds += 1
         if self._idle_rounds > 1 and self.engine.complete_one():
             self._idle_rounds = 0
         polling, self._polling = self._polling, []
-        if self._idle_rounds > IDLE_ROUNDS:
+        if self._idle_rounds > IDLE_ROUNDS or self._vain_rounds > VAIN_ROUNDS:
             self._deadlock(polling)
         for group in polling:
             self._push(group)
@@ -312,6 +332,9 @@ class Wave:
         """Reports who waits for what, and stops."""
         waiting: list[str] = []
         first: Group | None = None
+        self._polling = polling
+        for group in polling:
+            group.parked_at = group.pc
         for wait in self._parked:
             wait.at_deadlock()
         waits = [(wait.reason(), groups) for wait, groups in self._parked.items()]
@@ -333,8 +356,11 @@ class Wave:
                 f"{later} more blocks of the grid start only when these are done: if it is they who "
                 "are waited for, try a smaller grid"
             )
+        # Who waits at a barrier of the block is seldom to blame while others wait for something else.
+        elsewhere = [g for w, some in self._parked.items() if w.kind != "bar" for g in some]
+        first = next(iter([*elsewhere, *polling]), first)
         assert first is not None
-        site = instruction_of(self.kernel, first.pc)
+        site = instruction_of(self.kernel, first.parked_at)
         self.faults.report(
             Kind.DEADLOCK,
             "No thread can go on: each waits for something that will not happen.",
@@ -356,7 +382,7 @@ class Wave:
         where = f"block {x if not (y or z) else (x, y, z)}"
         if others:
             where += f" (and of {others} more)"
-        site = instruction_of(self.kernel, group.pc)
+        site = instruction_of(self.kernel, group.parked_at)
         from checkers.simulator.faults import learners_place
 
         place = learners_place(site)

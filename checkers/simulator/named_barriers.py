@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from checkers.simulator.faults import Access, Kind, Severity
+from checkers.simulator.kernel import instruction_of
 from checkers.simulator.machine import Wait
 from checkers.simulator.memory.lanes import line_name
 
@@ -174,7 +175,7 @@ class NamedBarrier:
                 form.write(group, np.array(results[form.kind]))
         self.generation += 1
         self._reset()
-        wave.progressed()
+        wave.progressed(meeting=True)
         wave.wake(wait)
         if going is not None:
             return going
@@ -254,9 +255,12 @@ class NamedBarrier:
             )
 
     def blame_divergence(self) -> None:
-        """At a deadlock: reports a warp of which only a part has come."""
+        """At a deadlock: reports a warp of which only a part has come, unless the others would come
+        if they were not held up elsewhere."""
         left_out = self.live() & ~self.arrived
-        for row in np.flatnonzero(self.arrived.any(axis=1) & left_out.any(axis=1)).tolist():
+        held = self.wave.held_up("bar", "warp")[self.first_warp : self.first_warp + len(left_out)]
+        parted = self.arrived.any(axis=1) & left_out.any(axis=1) & ~(left_out & held).any(axis=1)
+        for row in np.flatnonzero(parted).tolist():
             lane = int(np.flatnonzero(self.arrived[row])[0])
             self.wave.faults.report(
                 Kind.BARRIER,
@@ -280,7 +284,7 @@ class NamedBarrier:
         elsewhere: dict[str, list[int]] = {}
         for groups in wave.parked().values():
             for group in groups:
-                site = wave.kernel.instructions[min(group.pc, len(wave.kernel.instructions) - 1)]
+                site = instruction_of(wave.kernel, group.parked_at)
                 for warp in (group.warps - self.first_warp).tolist():
                     if warp in absent and warp not in gone:
                         elsewhere.setdefault(line_name(site), []).append(warp)

@@ -142,5 +142,5 @@ def _meets_whole(
             wave.log.signal(group, there.key)
             wave.log.waited(group, f"barrier {number}", there.key)
             there.generation += 1
-    wave.progressed()
+    wave.progressed(meeting=True)
     return True
