@@ -2,30 +2,52 @@
 
     python -m tests.simulator.fit_special_functions RECORDING.npz
 
-RECORDING.npz: what tests/gpu/golden/approximations.py writes. For each segment of each function it
-looks for all triples of integers that give every recorded result, prints how many segments have
-exactly one, and whether it is that of checkers/simulator/arithmetic/special_coefficients.py.
-docs/notes/special_functions.md tells the idea.
+RECORDING.npz: what tests/gpu/golden/approximations.py writes, of the machine and day of the golden
+vectors. For each segment of each function all triples of integers are looked for that give every
+recorded result. How many segments have exactly one, whether it is that of
+checkers/simulator/arithmetic/special_coefficients.py, and how exact the results are goes to docs/data,
+for docs/notes/special_functions.md; digests of the results go to tests/data, for
+test_special_exact.py.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
+import json
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from checkers.simulator.arithmetic import special_unit
+from checkers.simulator.arithmetic import approximate, special_unit
 from checkers.simulator.arithmetic.single import multiply
-from tests.gpu.golden.approximations import inputs, load
+from tests.gpu.golden.approximations import COUNT, OCTAVES, inputs, load
 
 FRACTION = (1 << 23) - 1
 BIAS = 127
 POINT = 17  # bits of the place in a segment
 NEAR = 4  # how far from the best real numbers integers are tried
+PIECE = 1 << 14
+STEP = 1021  # of the results in the shorter digest
+ROOT = Path(__file__).resolve().parents[2]
+GOLDEN = ROOT / "tests" / "data" / "golden_h200"
+DIGESTS = ROOT / "tests" / "data" / "special_functions_h200.json"
+NOTES = ROOT / "docs" / "data" / "special_functions_h200.json"
+EXACT: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "ex2": np.exp2,
+    "rcp": np.reciprocal,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "sqrt": np.sqrt,
+    "lg2": np.log2,
+    "sin": np.sin,
+    "cos": np.cos,
+    "tanh": np.tanh,
+}
 TURNS = np.float32(0.15915494)  # 1 / (2 pi)
 
 
@@ -197,8 +219,9 @@ def of(name: str, recording: Path) -> Samples:
     return Samples(place, low, np.concatenate([part.high for part in parts])[first])
 
 
-def report(name: str, recording: Path) -> str:
-    """One line: how many results, segments, segments with one triple, and as in special_unit."""
+def settled(name: str, recording: Path) -> dict[str, int]:
+    """How many segments a function has, how many of them have one triple, and how many of these
+    special_coefficients.py has."""
     form, data = FORMS[name], of(name, recording)
     c0, c1, c2 = known(name)
     edges = np.searchsorted(data.place, np.arange(len(c0) + 1) << form.point)
@@ -207,23 +230,80 @@ def report(name: str, recording: Path) -> str:
         found = triples(
             Samples(data.place[start:stop], data.low[start:stop], data.high[start:stop]), form
         )
-        single += len(found) == 1
-        same += any(
-            one[:2] == (c1[segment], c2[segment]) and one[2] <= c0[segment] < one[3] + 1
-            for one in found
-        )
-    return (
-        f"{name}: {len(data.place)} results, {len(c0)} segments, {single} with one triple, "
-        f"{same} as in special_coefficients.py"
-    )
+        if len(found) == 1:
+            ((slope, curve, least, most),) = found
+            single += 1
+            in_range = least <= c0[segment] < most + 1
+            same += bool(in_range and (slope, curve) == (c1[segment], c2[segment]))
+    return {"segments": len(c0), "one_triple": single, "as_in_the_simulator": same}
+
+
+def simulated(part: str, bits: np.ndarray) -> np.ndarray:
+    """The simulator's results for a part of the recording, uint32, computed piece by piece."""
+    opcode, *modifiers = OCTAVES[part][0].split(".")
+    unit = approximate.single(opcode, "ftz" in modifiers)
+    values = bits.view(np.float32)
+    with np.errstate(all="ignore"):
+        pieces = [unit(values[at : at + PIECE]) for at in range(0, len(values), PIECE)]
+    return np.concatenate(pieces).view(np.uint32)
+
+
+def compared(name: str, recording: Path) -> dict[str, Any]:
+    """How the simulator and float64 compare with the results of one function.
+
+    octaves: how many were recorded.  differing: results that the simulator does not give.
+    correctly_rounded: the share, in percent.  relative_error, absolute_error: the largest, as power
+    of two; of the two the one that the PTX manual bounds."""
+    function = name.lower()
+    parts = [part for part in OCTAVES if part.partition(".")[0] == function]
+    kind = "absolute_error" if function in ("lg2", "sin", "cos") else "relative_error"
+    differing, rounded, largest = 0, 0, 0.0
+    for part in parts:
+        bits, results = inputs(part), load(recording, part)
+        differing += int(np.count_nonzero(simulated(part, bits) != results))
+        exact = EXACT[function](bits.view(np.float32).astype(np.float64))
+        gpu = results.view(np.float32)
+        rounded += int(np.count_nonzero(exact.astype(np.float32) == gpu))
+        error = np.abs(gpu - exact)
+        if kind == "relative_error":
+            error = (error / np.abs(exact))[np.abs(exact) >= 2.0**-126]  # the others are flushed
+        largest = max(largest, float(error.max()))
+    return {
+        "octaves": len(parts),
+        "differing": differing,
+        "correctly_rounded": 100 * rounded / (len(parts) * COUNT),
+        kind: math.log2(largest),
+    }
+
+
+def digests(recording: Path) -> dict[str, dict[str, str]]:
+    """Of each octave's results: all, and every 1021st."""
+    found = {}
+    for name in OCTAVES:
+        results = load(recording, name)
+        found[name] = {
+            "all": hashlib.sha256(results.tobytes()).hexdigest()[:16],
+            "some": hashlib.sha256(results[::STEP].tobytes()).hexdigest()[:16],
+        }
+    return found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("recording", type=Path)
     recording = parser.parse_args().recording
-    for name in FORMS:
-        print(report(name, recording), flush=True)
+    machine = json.loads((GOLDEN / "recording.json").read_text())["machine"]
+    rows = []
+    for name in (*FORMS, "COS"):
+        row = {"function": name.lower(), **(settled(name, recording) if name in FORMS else {})}
+        rows.append(row | compared(name, recording))
+        print(rows[-1], flush=True)
+    lines = ",\n  ".join(json.dumps(row) for row in rows)
+    head = f'"schema": 1, "machine": {json.dumps(machine)}'
+    NOTES.write_text(f'{{{head}, "rows": [\n  {lines}\n]}}\n')
+    DIGESTS.write_text(
+        json.dumps({"machine": machine, "octaves": digests(recording)}, indent=1) + "\n"
+    )
 
 
 if __name__ == "__main__":
