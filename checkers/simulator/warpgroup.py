@@ -120,13 +120,21 @@ class WgmmaState:
                 self._holders.setdefault(slot, []).append(found)
         return found
 
-    def touch(self, group: Group, touches: Sequence[tuple[int, bool]]) -> None:
-        """An ordinary instruction is about to read or write registers."""
+    def touch(
+        self, group: Group, touches: Sequence[tuple[int, bool]], constant: bool = False
+    ) -> None:
+        """An ordinary instruction is about to read or write registers.
+
+        constant: it sets them to a constant. Compilers put that behind a fence that stands behind
+        it in the source, so it is no touch when no wgmma has used the register since the fence.
+        """
         rows = group.rows
         for slot, writes in touches:
             if not self.quiet:
                 self._too_early(group, slot, writes)
-            self.touched[slot, rows] = self.fences[rows]
+            fences = self.fences[rows]
+            sunk = constant & (fences > 0) & (self.fenced[slot, rows] < fences)
+            self.touched[slot, rows] = np.where(sunk, self.touched[slot, rows], fences)
             self.give_back(slot, group.warps)
 
     def give_back(self, slot: int, warps: np.ndarray) -> None:
