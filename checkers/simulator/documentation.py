@@ -150,7 +150,12 @@ def _opcodes() -> list[str]:
     from checkers.simulator import building
 
     building.load_families()
-    return [opcode for opcode in building.SECTIONS if opcode not in ("fms", "fnma")]
+    made_here = "checkers.simulator.instructions.contracted"
+    return [
+        opcode
+        for opcode in building.SECTIONS
+        if building.TRANSLATORS[opcode].__module__ != made_here
+    ]
 
 
 def _recording() -> dict[str, Any]:
