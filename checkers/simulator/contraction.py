@@ -10,9 +10,12 @@ rules that ptxas 12.9 was seen to follow:
 * Of two such products in one sum the one with fewer uses is fused, else the first operand; the other
   stays a product, and isn't fused from there on.
 * The product has no .sat and no guard; the sum may have both.
+* div.approx and div.full are products with the divisor's reciprocal. Of a constant that is the
+  correctly rounded one.
 
 Here the sum becomes an fma, or of a difference ``fms`` (a * b - c) or ``fnma`` (c - a * b), which PTX
-doesn't have (instructions/contracted.py).
+doesn't have (instructions/contracted.py). Of a quotient it becomes ``fda`` (a / b + c), or fms or fnma
+with "approx" or "full" in the place of the rounding.
 """
 
 from __future__ import annotations
@@ -20,9 +23,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from checkers.simulator.program import (
     Address,
     Function,
+    Immediate,
     Instruction,
     Operand,
     Pair,
@@ -32,6 +38,7 @@ from checkers.simulator.program import (
 )
 
 TYPES = frozenset({"f32", "f64", "f32x2", "f16", "f16x2", "bf16", "bf16x2"})
+QUOTIENTS = ("approx", "full")
 _SUMS = ("add", "sub")
 _ENDS = frozenset({"bra", "brx", "call", "ret", "exit", "trap"})
 
@@ -48,6 +55,7 @@ class _Product:
 
 def contracted(function: Function) -> Function:
     """``function`` with products fused into sums as ptxas fuses them."""
+    function = _multiplied(function)
     instructions = function.instructions
     products = _products(function)
     if not products:
@@ -100,6 +108,45 @@ def _plain(instruction: Instruction, opcodes: tuple[str, ...], allowed: set[str]
     return kind + (".ftz" if "ftz" in flags else "")
 
 
+def _product_kind(instruction: Instruction) -> str:
+    """As ``_plain``, of a mul or an approximate div."""
+    if instruction.opcode == "div" and instruction.modifiers[0] in QUOTIENTS:
+        instruction = replace(instruction, modifiers=instruction.modifiers[1:])
+    return _plain(instruction, ("mul", "div"), {"ftz"})
+
+
+def _multiplied(function: Function) -> Function:
+    """``function`` with approximate divisions by a constant as products."""
+    known: dict[str, Immediate | None] = {}
+    for instruction in function.instructions:
+        if instruction.operands:
+            for name in _names(instruction.operands[0]):
+                constant = instruction.operands[1] if instruction.opcode == "mov" else None
+                once = name not in known and not instruction.guard
+                known[name] = constant if once and isinstance(constant, Immediate) else None
+
+    def changed(each: Instruction) -> Instruction:
+        if each.opcode != "div" or each.modifiers[0] not in QUOTIENTS:
+            return each
+        divisor = each.operands[2]
+        if isinstance(divisor, Register):
+            divisor = known.get(divisor.name) or divisor
+        if not isinstance(divisor, Immediate):
+            return each
+        # Of 0f constants and of what mov.b32 writes the lower half are the float's bits.
+        bits = np.float32(divisor.value).view(np.uint32) if divisor.kind == "f64" else divisor.bits
+        value = np.uint32(int(bits) & 0xFFFFFFFF).view(np.float32)
+        if not 2.0**-126 <= abs(value) <= 2.0**126:
+            return each
+        inverse = np.float32(1) / value
+        factor = Immediate("f32", float(inverse), int(inverse.view(np.uint32)))
+        operands = (*each.operands[:2], factor)
+        return replace(each, opcode="mul", modifiers=each.modifiers[1:], operands=operands)
+
+    instructions = tuple(changed(each) for each in function.instructions)
+    return replace(function, instructions=instructions)
+
+
 def _blocks(function: Function) -> list[int]:
     """The number of the basic block of each instruction."""
     targets = {name for table in function.branch_tables.values() for name in table}
@@ -121,7 +168,7 @@ def _products(function: Function) -> dict[str, _Product]:
     kinds = {
         at: kind
         for at, each in enumerate(instructions)
-        if not each.guard and (kind := _plain(each, ("mul",), {"ftz"}))
+        if not each.guard and (kind := _product_kind(each))
     }
     products = {_register(instructions[at].operands[0]): _Product(at) for at in kinds}
     sources = {name for at in kinds for each in instructions[at].operands for name in _names(each)}
@@ -172,7 +219,10 @@ def _fused(mul: Instruction, total: Instruction, place: int) -> Instruction:
     if total.opcode == "sub":
         opcode = "fms" if place == 1 else "fnma"
     operands = (total.operands[0], *mul.operands[1:], total.operands[3 - place])
-    return replace(total, opcode=opcode, modifiers=("rn", *total.modifiers), operands=operands)
+    how = mul.modifiers[0] if mul.opcode == "div" else "rn"
+    if how != "rn" and opcode == "fma":
+        opcode = "fda"
+    return replace(total, opcode=opcode, modifiers=(how, *total.modifiers), operands=operands)
 
 
 def _without(function: Function, gone: set[int]) -> Function:

@@ -42,7 +42,7 @@ _CLASS_OF = {opcode: name for name, words in _BY_OPCODE.items() for opcode in wo
 _FLOATS = {"f32": "fp32", "f32x2": "fp32", "f64": "fp64"}
 _HALVES = {"f16", "f16x2", "bf16", "bf16x2"}
 _ARITHMETIC = {
-    "add", "sub", "mul", "mad", "fma", "fms", "fnma", "neg", "abs", "min", "max", "setp", "set", "testp",
+    "add", "sub", "mul", "mad", "fma", "fms", "fnma", "fda", "neg", "abs", "min", "max", "setp", "set", "testp",
     "copysign", "slct",
 }  # fmt: skip
 

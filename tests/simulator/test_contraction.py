@@ -10,6 +10,7 @@ import re
 import numpy as np
 import pytest
 
+from checkers.simulator.arithmetic import special_unit
 from checkers.simulator.contraction import contracted
 from checkers.simulator.parser import parse
 from tests.simulator.harness import run_ptx
@@ -36,7 +37,14 @@ CASES = {
     "setp.gt.f32 %q, %d, %e; " + ONE + "@%q add.f32 %z, %x, %c;": "fma abc",
     ONE + "bar.sync 0; add.f32 %z, %x, %c;": "fma abc",
     "mul.ftz.f32 %x, %a, %b; add.ftz.f32 %z, %x, %c;": "fma abc",
+    "div.full.f32 %x, %a, %b; add.f32 %z, %x, %c;": "fda abc",
+    "div.full.f32 %x, %a, %b; sub.f32 %z, %c, %x; sub.f32 %y, %d, %x;": "fnma abc, fnma abd",
+    "div.approx.ftz.f32 %x, %a, %b; add.ftz.f32 %z, %x, %c;": "fda abc",
+    "div.full.f32 %x, %a, %b; mul.f32 %u, %c, %d; add.f32 %z, %x, %u;": "fda abu, mul cd",
+    "div.full.f32 %x, %a, %b; mul.f32 %u, %c, %d; add.f32 %z, %u, %x;": "fma cdx, div ab",
     # Not fused.
+    "div.rn.f32 %x, %a, %b; add.f32 %z, %x, %c;": "add xc, div ab",
+    "div.full.f32 %x, %a, %b; add.f32 %z, %x, %c; mov.b32 %y, %x;": "add xc, div ab",
     "mul.rn.f32 %x, %a, %b; add.f32 %z, %x, %c;": "add xc, mul ab",
     ONE + "add.rn.f32 %z, %x, %c;": "add xc, mul ab",
     "mul.ftz.f32 %x, %a, %b; add.f32 %z, %x, %c;": "add xc, mul ab",
@@ -69,9 +77,9 @@ def became(body: str) -> str:
     function = contracted(parse(HEAD + body + " ret; }").entry("k"))
     sums, products = [], []
     for instruction in function.instructions:
-        if instruction.opcode in ("add", "fma", "fms", "fnma", "mul"):
+        if instruction.opcode in ("add", "fma", "fms", "fnma", "fda", "mul", "div"):
             names = "".join(re.sub("^%", "", o.name)[0] for o in instruction.operands[1:])
-            into = products if instruction.opcode == "mul" else sums
+            into = products if instruction.opcode in ("mul", "div") else sums
             into.append(f"{instruction.opcode} {names}")
     return ", ".join(sums + products)
 
@@ -116,3 +124,36 @@ def test_halves_are_fused_too() -> None:
     body += "sub.f16 %h5, %h4, %h3; mov.u32 %r7, %tid.x; mad.wide.u32 %rd1, %r7, 2, %out;"
     run_ptx(body + "st.global.b16 [%rd1], %h5;", out=out)
     assert set(out.view(np.float16).tolist()) == {-(2.0**-20)}
+
+
+def out_of(body: str) -> np.float32:
+    """The f32 in %r1 at the end, the same in all lanes."""
+    out = np.zeros(32, np.float32)
+    store = " mov.u32 %r7, %tid.x; mad.wide.u32 %rd1, %r7, 4, %out; st.global.b32 [%rd1], %r1;"
+    run_ptx(body + store, out=out)
+    assert len(set(out.tolist())) == 1
+    return out[0]
+
+
+def bits(value: float) -> str:
+    return f"0f{int(np.float32(value).view(np.uint32)):08X}"
+
+
+def test_a_quotient_is_fused_as_the_product_that_it_is() -> None:
+    a, b = np.float32(10), np.float32(33)
+    inverse = special_unit.reciprocal(np.array([b]))[0]
+    body = f"mov.b32 %r5, {bits(a)}; mov.b32 %r6, {bits(b)}; add.f32 %r6, %r6, {bits(0)};"
+    body += f"div.full.f32 %r4, %r5, %r6; sub.f32 %r1, %r4, {bits(a * inverse)};"
+    rounded_once = np.float64(a) * np.float64(inverse) - np.float64(a * inverse)
+    assert rounded_once != 0
+    assert out_of(body) == np.float32(rounded_once)
+
+
+def test_a_constant_divisors_reciprocal_is_correctly_rounded() -> None:
+    # The unit's 1 / 33 is one place below.
+    inverse = np.float32(1) / np.float32(33)
+    assert special_unit.reciprocal(np.float32([33]))[0] != inverse
+    body = f"mov.b32 %r5, {bits(1)}; div.full.f32 %r1, %r5, {bits(33)};"
+    assert out_of(body) == inverse
+    through_a_register = f"mov.b32 %r6, {bits(33)}; mov.b32 %r5, {bits(1)};"
+    assert out_of(through_a_register + "div.full.f32 %r1, %r5, %r6;") == inverse
