@@ -121,6 +121,8 @@ class Copies:
         self.open = np.zeros(threads, np.int64)
         self.stale = np.zeros(threads, bool)  # had open copies at its last wait
         self.time_of_group = np.zeros((REMEMBERED, threads), np.uint32)
+        self.left = np.full(threads, -1, np.int64)  # what its last wait left open, -1 for no wait
+        self.commits_at_wait = np.zeros(threads, np.int64)
         self.tracked = np.zeros(threads, np.int64)  # times up to which an mbarrier tracks them
         self.sites = np.full(threads, None, object)  # the last cp.async of a thread
         self.pending: dict[CopyOperation, None] = {}
@@ -157,6 +159,7 @@ class Copies:
         """cp.async.wait_group: at most the ``leave`` newest groups stay open."""
         threads = group.threads()
         self._check_commits(group, threads, leave)
+        self.left[threads], self.commits_at_wait[threads] = leave, self.commits[threads]
         done = self.commits[threads] - leave
         landed = self._land_before(threads, done)
         if self.wave.log.enabled:
@@ -194,6 +197,21 @@ class Copies:
             self.wave.engine.complete(operation)
         else:
             operation.land(chosen)
+
+    def explain(self, thread: int, time: int) -> str:
+        """Why the last wait of ``thread`` does not cover its copy of that time; "" when there was
+        no wait, or it came before the commit."""
+        commits = int(self.commits[thread])
+        groups = range(max(0, commits - REMEMBERED), commits)
+        times = {group: int(self.time_of_group[group % REMEMBERED, thread]) for group in groups}
+        group = next((group for group, last in times.items() if last >= time), commits)
+        left, at_wait = int(self.left[thread]), int(self.commits_at_wait[thread])
+        if group == commits:
+            return "it was never committed to a group, so no wait covers it" if left >= 0 else ""
+        if left < 0 or not at_wait - left <= group < at_wait:
+            return ""
+        newest = "newest group" if left == 1 else f"{left} newest groups"
+        return f"cp.async.wait_group {left} lets the {newest} go on, and this copy is in one of them"
 
     def track(self, threads: np.ndarray) -> None:
         """An mbarrier tracks all copies of these threads so far: no commit is missing."""

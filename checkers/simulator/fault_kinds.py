@@ -133,7 +133,10 @@ LORE: dict[Kind, Lore] = {
             "A barrier is missing at the end of a loop: the next round's write overtakes this "
             "round's read.",
             "Two threads own the same element: the partition overlaps, or the grid starts more "
-            "blocks than there are tiles.",
+            "blocks than there are tiles, or an index runs past its row into the next.",
+            "Many threads add to one element: that takes an atomic, or a reduction.",
+            "A copy goes where an earlier copy still writes: the stage index does not advance, or "
+            "the stage is refilled before it was waited for.",
             "Lanes of one warp are not in step either: they need a sync_warp.",
         ),
     ),
@@ -177,7 +180,8 @@ LORE: dict[Kind, Lore] = {
             "After writing shared memory with ordinary stores, each writing thread needs "
             "fence_view_async_shared (fence.proxy.async.shared::cta), then the barrier, then "
             "the TMA store or wgmma.",
-            "The fence stands after the barrier, in a thread that did not write.",
+            "The fence stands before the stores, or in a thread that neither wrote nor starts the "
+            "copy.",
         ),
     ),
     Kind.COMMIT: Lore(
@@ -205,6 +209,7 @@ LORE: dict[Kind, Lore] = {
         (
             "The count of init is not the number of threads (or warps) that arrive.",
             "Every lane arrives where one was meant to (elect_one), or the reverse.",
+            "The producer uses a stage again without waiting until its consumers have released it.",
             "The barrier is used before init is visible: fence_barrier_init and a barrier of "
             "the block (or cluster) must stand between.",
             "Its 8 bytes are also used for data.",

@@ -101,8 +101,9 @@ class Mbarriers:
         if not barrier.was_told_of(phase):
             barrier.blame_silence(phase)
             return f"{barrier.name} was not told to expect its bytes, so no wait covers it"
+        before = f"phase {seen}" if seen >= 0 else "the state before its first phase"
         return (
-            f"the thread's last wait on {barrier.name} was satisfied by phase {seen}, the copy is of "
+            f"the thread's last wait on {barrier.name} was satisfied by {before}, the copy is of "
             f"phase {phase}: does the parity flip?"
         )
 

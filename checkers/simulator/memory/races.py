@@ -364,10 +364,13 @@ class Races:
         times = rows(target.shadow.time, target.index[i : i + 1], target.count)
         time = int((times & TIME_MASK).max())
         owner, kind = self.clocks.describe(who)
-        if kind == "cp.async" and owner is not None and owner != thread:
+        if kind == "cp.async" and owner is not None:
             if int(self.clocks.private(kind).known[owner]) >= time:
                 name = thread_name(self.wave, owner, thread)
                 return f"{name} has waited for it, but no barrier after that wait lies between"
+            from checkers.simulator.copies import Copies
+
+            return self.wave.state(Copies).explain(owner, time)
         if kind == "mbarrier":
             from checkers.simulator.mbarrier_lookup import Mbarriers
 
