@@ -211,7 +211,9 @@ class Copies:
         if left < 0 or not at_wait - left <= group < at_wait:
             return ""
         newest = "newest group" if left == 1 else f"{left} newest groups"
-        return f"cp.async.wait_group {left} lets the {newest} go on, and this copy is in one of them"
+        return (
+            f"cp.async.wait_group {left} lets the {newest} go on, and this copy is in one of them"
+        )
 
     def track(self, threads: np.ndarray) -> None:
         """An mbarrier tracks all copies of these threads so far: no commit is missing."""

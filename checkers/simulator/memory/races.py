@@ -342,8 +342,7 @@ class Races:
             if other is None
             else thread_name(self.wave, other, thread)
         )
-        message = f"{me} {verb} {place}, which {whom} {did} {at}"
-        kind = Kind.RACE
+        message, kind = f"{me} {verb} {place}, which {whom} {did} {at}", Kind.RACE
         if note:
             message += "; " + REPEATED.format(
                 reader=whom if did == "read" else me, writer=me if did == "read" else whom
