@@ -3,7 +3,7 @@
 A mul, add or sub that names no rounding leaves it to the assembler (PTX ISA 9.7.3.3 to 9.7.3.5:
 "mul/add sequences with no rounding modifiers may be optimized to use fused-multiply-add"), and
 ptxas does so unless it is called with --fmad=false. The manual doesn't say when. These are the
-rules that ptxas 12.9 was seen to follow:
+rules that ptxas 12.9 and 13.4 were seen to follow:
 
 * A product is fused if all its uses are an add or sub of the same type and .ftz in the same basic
   block, and none takes it as both operands. It is then fused into each, and vanishes.
