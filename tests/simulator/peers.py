@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from checkers.simulator.gpus import GPUS
+from checkers.simulator.gpus import GPU, GPUS
 from checkers.simulator.launch import simulating
 from checkers.simulator.launch.device import real
 
@@ -24,12 +24,17 @@ def simulated(gpu: str, sms: int = 2) -> Iterator[list[Any]]:
 
     quack and FlashAttention remember the first GPU that they see; what they remember is cleared.
     """
-    with simulating(replace(GPUS[gpu], sms=sms)) as results:
+    with simulating(small(gpu, sms)) as results:
         forget()
         try:
             yield results
         finally:
             forget()
+
+
+def small(gpu: str, sms: int = 2) -> GPU:
+    """A GPU of the table with few SMs."""
+    return replace(GPUS[gpu], sms=sms)
 
 
 def forget() -> None:

@@ -8,22 +8,35 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from checkers.simulator.launch import simulating
+from checkers.simulator.launch.device import real
 from tests.simulator.harness import kinds
-from tests.simulator.peers import FLASH_ATTENTION, QUACK, near, random, simulated
+from tests.simulator.peers import FLASH_ATTENTION, QUACK, near, random, simulated, small
 
 
 def multiplied(gpu: str, M: int, N: int, K: int, **config: Any) -> Any:
-    """The Result of quack's GEMM, whose product is held against PyTorch's."""
+    """The Result of quack's GEMM, whose product is held against PyTorch's, and against itself under
+    other schedules."""
     pytest.importorskip("quack", reason=QUACK)
     a, b = random(M, K), random(K, N, seed=2)
     with simulated(gpu) as results:
         from quack.gemm_config import GemmConfig
         from quack.gemm_interface import gemm_tuned
 
-        c = torch.empty(M, N, dtype=torch.bfloat16, device="cuda")
         capacity = 9 if gpu == "h100" else 10
         tile = {"tile_m": 128, "tile_n": 128, "cluster_m": 1, "cluster_n": 1} | config
-        gemm_tuned.fn(a.cuda(), b.cuda(), c, config=GemmConfig(device_capacity=capacity, **tile))
+
+        def product() -> torch.Tensor:
+            c = torch.empty(M, N, dtype=torch.bfloat16, device="cuda")
+            chosen = GemmConfig(device_capacity=capacity, **tile)
+            gemm_tuned.fn(a.cuda(), b.cuda(), c, config=chosen)
+            return c
+
+        c = product()
+        for schedule in ("earliest", "random:1"):
+            with simulating(small(gpu), schedule) as others:
+                assert torch.equal(real(product()), real(c))
+            assert [kinds(result) for result in others] == [[]]
     near(c, a.float() @ b.float(), 1e-2)
     (result,) = results
     assert kinds(result) == []
