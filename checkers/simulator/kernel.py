@@ -7,7 +7,9 @@ after them, local ones (and .param variables of the body) one after another.
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable
+import contextlib
+import gc
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -145,8 +147,22 @@ def load(text: str, name: str) -> Kernel:
     from checkers.simulator.building import translate
     from checkers.simulator.parser import parse
 
-    module = parse(text)
-    return translate(Kernel(module, contracted(inlined(module, module.entry(name)))))
+    with _uncollected():
+        module = parse(text)
+        return translate(Kernel(module, contracted(inlined(module, module.entry(name)))))
+
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """Without garbage collection: a translation makes many objects and drops few. Looking through
+    them, and through all that torch and CuTe DSL hold, takes longer than the translation."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def instruction_of(kernel: Kernel, pc: int) -> Instruction:
