@@ -184,7 +184,22 @@ class NamedBarrier:
     def someone_exited(self) -> None:
         """Threads left the block: what is left of it may have arrived already."""
         if not self.is_new and self.missing() <= 0 and self.arrived.any():
+            self._note_absent()
             self._over(None, last=None)
+
+    def _note_absent(self) -> None:
+        """A barrier of the whole block that some threads ended without: a GPU lets it pass."""
+        came, all_ = int(self.arrived.sum()), self.wave.threads_per_block
+        if self.count or came == all_:
+            return
+        self.wave.faults.report(
+            Kind.BARRIER,
+            f"Barrier {self.number} is for all {all_} threads of the block, {came} came, and the others "
+            "ended without: does it stand in a branch?",
+            thread=self.thread,
+            site=self.site,
+            severity=Severity.NOTE,
+        )
 
     # --- faults ----------------------------------------------------------------------------------
 

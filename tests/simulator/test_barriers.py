@@ -143,6 +143,15 @@ def test_warps_that_exit_later_release_those_who_wait():
     assert kinds(result) == [] and out.sum() == 32
 
 
+def test_a_barrier_that_some_end_without_is_noted_as_one_in_a_branch():
+    body = "mov.u32 %r1, %tid.x; setp.ge.u32 %p1, %r1, 40; @%p1 bra END; bar.sync 0; END:"
+    result = run_ptx(body, block=128)
+    assert kinds(result) == []
+    (note,) = result.faults
+    assert note.kind == "barrier" and "for all 128 threads of the block, 40 came" in note.message
+    assert not run_ptx("bar.sync 0;", block=128).faults
+
+
 def test_a_count_that_exited_warps_would_have_filled_names_them():
     result = run_ptx(
         """
