@@ -222,14 +222,14 @@ class Faults:
         other: Access | None = None,
         details: dict[str, Any] | None = None,
         severity: Severity = Severity.ERROR,
+        times: int = 1,
     ) -> None:
-        """Note that a thread did wrong.
+        """Note that a thread did wrong, or ``times`` threads, of which ``thread`` was the first.
 
         group: narrowed to the lanes at fault; gives the site, the first thread and the count,
         where these are not given.  thread: flat index in the wave.  message: a sentence about the
         first of them.  Raises Stop with the fault that is one of ``limit``.
         """
-        times = 1
         if group is not None:
             site = site or group.site
             if thread is None:

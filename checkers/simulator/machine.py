@@ -18,6 +18,7 @@ import numpy as np
 from checkers.simulator.faults import Faults, Kind, Stop
 from checkers.simulator.group import LANES, Group
 from checkers.simulator.kernel import Kernel, instruction_of
+from checkers.simulator.memory.suspects import Suspects
 from checkers.simulator.registers import new_register
 from checkers.simulator.specials import special_values
 
@@ -89,6 +90,7 @@ class Wave:
         self._states: dict[type, Any] = {}
         self.exit_checks: list[Callable[[int], None]] = []
         self.exit_hooks: list[Callable[[Group], None]] = []
+        self.suspects: Suspects | None = None
         self.progress = 0
         self.meetings = 0  # of the progress: barriers of a block that were over, and no more
         self.steps_done = 0
@@ -125,6 +127,17 @@ class Wave:
         if found is None:
             found = self._states[kind] = kind(self)
         return found
+
+    def suspect_reads(self) -> Suspects:
+        """Who read shared memory that nobody wrote; made on the first such read."""
+        if self.suspects is None:
+            self.suspects = Suspects(self)
+        return self.suspects
+
+    def close(self) -> None:
+        """The wave is over, or given up: what was kept for later is told."""
+        if self.suspects is not None:
+            self.suspects.close()
 
     def has_state(self, kind: type) -> bool:
         """Whether state(kind) was asked for yet."""

@@ -154,7 +154,10 @@ class Run:
         try:
             for first, count in self._spans(together):
                 wave = Wave(self, first, count)
-                wave.go()
+                try:
+                    wave.go()
+                finally:
+                    wave.close()
                 self.blocks_done += wave.blocks
                 if time.monotonic() - self.started > self.limits.seconds:
                     raise Stop(f"stopped after {self.limits.seconds:.0f} s")

@@ -85,6 +85,8 @@ def _translate(
         where = places(group, to(group), space == "")
         signals = signal(group)
         raw = [group.lanes(np.asarray(read(group))) for read in readers]
+        if wave.suspects is not None:
+            wave.suspects.published(group.threads(), group.site, "sends", lambda i: "another block")
         for i, part, thread in each_lane(group):
             for barrier, _ in each_barrier(part, row_of(part, group, signals), space, what):
                 if barrier.block != int(where.blocks[i]) or not where.valid[i]:

@@ -94,6 +94,9 @@ def shfl(instruction: Instruction, build: Builder) -> Step:
             taken = np.take_along_axis(a, source, axis=1)
         if write_inside is not None:
             write_inside(group, inside)
+        if group.wave.suspects is not None:
+            lanes = np.broadcast_to(source, a.shape)
+            group.wave.suspects.exchanged(group.warps, lanes, group.active())
         write(group, taken)
 
     return together("shfl.sync", build.source(mask, "u32"), exchange)

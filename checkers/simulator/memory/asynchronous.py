@@ -196,6 +196,8 @@ class Asynchronous:
                 int(threads[i]),
                 site,
             )
+        if self.wave.suspects is not None and target.space == "shared" and not write:
+            self.wave.suspects.engine_read(target.index, site, f"{_engine(agent, site)} reads it")
         barrier = times == BARRIER
         if barrier.any():
             there = self.memory.shared.barriers[int(who[barrier][0])]

@@ -96,6 +96,8 @@ class Races:
         known = self.clocks.least_known(threads, self.shared.across)
         if int(times.min()) == 0 or int(times.max()) > known:
             self._check(lanes, target, times, "reads", strength)
+        if self.wave.suspects is not None:
+            self.wave.suspects.loaded(threads, index, count)
         warp = threads >> 5
         self.shared.reads.read(
             index, count, self.shared.reader[threads], threads & 31, self.clocks.stamp[warp], site
@@ -135,6 +137,8 @@ class Races:
                 self._war(lanes, target, found, strength)
             put(self.shared.reads.latest, index, count, 0)
         target.shadow.wrote(index, count, self.clocks.who[threads], self.clocks.now, site)
+        if self.wave.suspects is not None:
+            self.wave.suspects.stored(threads, index, count, len(target.shadow.time))
 
     def global_write(
         self,
@@ -147,6 +151,9 @@ class Races:
         update: bool,
     ) -> None:
         """Lanes write a region of global memory; as shared_write."""
+        if self.wave.suspects is not None:
+            verb = "adds" if update else "stores"
+            self.wave.suspects.published(lanes.threads, lanes.group.site, verb, target.name)
         threads = lanes.threads
         if region.written:
             times = rows(target.shadow.time, target.index, target.count)
@@ -252,13 +259,15 @@ class Races:
     def _uninitialised(self, lanes: Lanes, target: Target, never: np.ndarray, verb: str) -> None:
         bad = never.any(axis=1)
         i = int(np.flatnonzero(bad)[0])
-        lanes.fault(
-            Kind.UNINITIALISED,
-            bad,
+        message = (
             f"{thread_name(self.wave, int(lanes.threads[i]))} {verb} {target.name(i)}, which nobody "
-            "has written yet",
-            details={"place": target.name(i), "bytes": target.width},
+            "has written yet"
         )
+        details = {"place": target.name(i), "bytes": target.width}
+        if verb == "reads":
+            self.wave.suspect_reads().read(lanes, bad, message, details)
+        else:
+            lanes.fault(Kind.UNINITIALISED, bad, message, details=details)
 
     def _touches_barrier(
         self, lanes: Lanes, target: Target, barrier: np.ndarray, verb: str
