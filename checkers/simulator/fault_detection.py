@@ -12,8 +12,9 @@ FOUND: dict[Kind, str] = {
     "not a tensor that the Launch marks as one to read (CuTe DSL and Triton tell of none).",
     Kind.MISALIGNED: "The address modulo the width of the access; 16 for bulk copies and "
     "ldmatrix, 128 for the shared side of a tensor copy.",
-    Kind.UNINITIALISED: "The shadow of shared, local and tensor memory has no writer. Not asked "
-    "of global memory and of registers.",
+    Kind.UNINITIALISED: "The shadow of shared, local and tensor memory has no writer. For shared "
+    "memory it is an error once the thread, or one that it passed a value to, stores to global "
+    "memory, else a note. Not asked of global memory and of registers.",
     Kind.UNDEFINED: "Operands that the manual leaves undefined: cp.async with a source size "
     "larger than its copy.",
     Kind.RACE: "Each access is held against the last write of its place, each write also against "
