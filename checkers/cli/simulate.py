@@ -111,6 +111,7 @@ class _Session:
         self.timeline = timeline
         self.out = out
         self.results: list[Any] = []
+        self.shown: set[tuple[Any, ...]] = set()  # reports that need not be printed again
         self.progress = Progress(
             SpinnerColumn(),
             TextColumn("simulating {task.description}", markup=False),
@@ -167,7 +168,12 @@ class _Session:
         for task in self.progress.task_ids:
             self.progress.remove_task(task)
         self.results.append(result)
-        self.out.print(report.text(result), markup=False, highlight=False, soft_wrap=True)
+        said = report.text(result)
+        alike = (report.headline(result), str(result.counters.to_json()), len(result.faults))
+        if not result.faults and alike in self.shown:
+            said = f"{alike[0]}: no fault, the counters as before"
+        self.shown.add(alike)
+        self.out.print(said, markup=False, highlight=False, soft_wrap=True)
         if result.output:
             self.out.print(result.output, markup=False, highlight=False, soft_wrap=True, end="")
         if self.timeline is not None:

@@ -151,11 +151,21 @@ def _derived_rows(derived: Derived) -> list[tuple[str, str]]:
     return rows
 
 
-def _headline(result: Result) -> str:
+def headline(result: Result) -> str:
+    """ "add_kernel, grid 3, block 128": which launch it was."""
+    return f"{result.launch.title}, {_shape(result)}"
+
+
+def _shape(result: Result) -> str:
     launch = result.launch
     shape = f"grid {_dims(launch.grid)}, block {_dims(launch.block)}"
     if math.prod(launch.cluster) > 1:
         shape += f", cluster {_dims(launch.cluster)}"
+    return shape
+
+
+def _headline(result: Result) -> str:
+    launch, shape = result.launch, _shape(result)
     errors, notes = _tally([result])
     found = _plural(errors, "fault") if errors else "no fault"
     found += f", {_plural(notes, 'note')}" if notes else ""

@@ -62,12 +62,15 @@ def print_report(result: Any) -> None:
     from checkers.simulator import report
 
     print(report.text(result))
+    print(result.output, end="")
 
 
 def print_faults(result: Any) -> None:
-    """The report of a launch that has a fault."""
+    """The report of a launch that has a fault; of another what printf wrote."""
     if not result.ok:
         print_report(result)
+    else:
+        print(result.output, end="")
 
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
