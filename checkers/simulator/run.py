@@ -19,6 +19,7 @@ from checkers.simulator.kernel import Kernel, load
 from checkers.simulator.launch.records import Launch
 from checkers.simulator.log import NO_LOG, Log, NoLog
 from checkers.simulator.machine import Wave
+from checkers.simulator.memory.apart import moved_apart
 
 # A wave takes as many clusters as keep numpy busy, within memory.
 THREADS_A_WAVE = 8192
@@ -32,7 +33,7 @@ THREADS_TOGETHER = 16384
 class Limits:
     """steps: Python steps of a wave before the run is stopped. seconds: of the whole launch."""
 
-    steps: int = 200_000_000
+    steps: int = 20_000_000
     seconds: float = float("inf")
 
 
@@ -74,7 +75,7 @@ class Run:
     def __init__(
         self, launch: Launch, schedule: Schedule, gpu: GPU, log: bool, limits: Limits
     ) -> None:
-        self.launch = launch
+        self.launch = moved_apart(launch)
         self.kernel = load(launch.ptx, launch.kernel)
         self.schedule = schedule
         self.gpu = gpu

@@ -29,6 +29,8 @@ def recording() -> Recording:
 WITHOUT_RESULT = {"applypriority", "brkpt", "discard", "griddepcontrol", "nanosleep", "pmevent"}
 WITHOUT_RESULT |= {"prefetchu", "setmaxnreg", "trap"}
 OTHER_ARCHITECTURES = {"clusterlaunchcontrol", "tcgen05"}
+# What a mul and an add become; test_contraction.py and the peers' recorded outputs hold these.
+NOT_OF_PTX = {"fda", "fms", "fnma"}
 
 
 def test_every_instruction_of_the_simulator_has_a_case() -> None:
@@ -36,7 +38,7 @@ def test_every_instruction_of_the_simulator_has_a_case() -> None:
     texts = [case.ptx for family in FAMILIES.values() for case in family()]
     used = set(re.findall(r"(?<![\w.%])[a-z]\w*", "\n".join(texts)))
     missing = set(building.SECTIONS) - used
-    assert missing == WITHOUT_RESULT | OTHER_ARCHITECTURES
+    assert missing == WITHOUT_RESULT | OTHER_ARCHITECTURES | NOT_OF_PTX
 
 
 @pytest.mark.parametrize("family", FAMILIES)

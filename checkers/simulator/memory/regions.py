@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from checkers.simulator.launch.records import Tensor
+from checkers.simulator.memory.apart import stretches
 from checkers.simulator.memory.bank import Bank
 from checkers.simulator.memory.shadow import WIDEST, GlobalReads, Shadow
 
@@ -36,7 +37,8 @@ class Region:
         self.tensors = tensors
         self.base = start // WIDEST * WIDEST
         size = -(-(end - self.base) // WIDEST) * WIDEST
-        self.bank = Bank(_memory(self.base, size))
+        moved = tensors[0].address - (tensors[0].real or tensors[0].address)
+        self.bank = Bank(_memory(self.base - moved, size))
         self.size = size
         self.grain = grain
         self.written = False
@@ -129,7 +131,7 @@ class Heap:
         self.variables = self._declare(module)
         everything = [t for t in tensors if t.nbytes] + self.variables
         self.tensors = everything
-        self.regions = [Region(a, b, ts, grain) for a, b, ts in _stretches(everything)]
+        self.regions = [Region(a, b, ts, grain) for a, b, ts in stretches(everything)]
         self._starts = [r.start for r in self.regions]
         self.starts = np.array(self._starts, np.int64)
         self.locations: dict[Any, Any] = {}
@@ -204,15 +206,3 @@ class Heap:
                 self.sites.append(instruction)
                 self.strength.append(strength)
         return number
-
-
-def _stretches(tensors: list[Tensor]) -> list[tuple[int, int, list[Tensor]]]:
-    """(start, end, tensors) of tensors that share bytes."""
-    out: list[tuple[int, int, list[Tensor]]] = []
-    for tensor in sorted(tensors, key=lambda t: t.address):
-        if out and tensor.address < out[-1][1]:
-            start, end, there = out[-1]
-            out[-1] = (start, max(end, tensor.end), [*there, tensor])
-        else:
-            out.append((tensor.address, tensor.end, [tensor]))
-    return out
