@@ -197,7 +197,7 @@ def test_past_the_end_is_told_with_index_and_distance():
     result = run_ptx(STORE.format(guard=""), block=64, y=y)
     fault = only_fault(result)
     assert fault.kind == "out_of_bounds" and fault.count == 14
-    assert fault.message.startswith("y[2, 0]: a 4-byte store begins 0 bytes past the end of y")
+    assert fault.message.startswith("y[2, 0]: a 4-byte store begins right at the end of y")
     assert fault.details["tensor"] == "y" and fault.details["index"] == (2, 0)
     assert fault.who.thread == (50, 0, 0)
     assert np.array_equal(y.ravel(), np.arange(50))  # the lanes in bounds are stored
@@ -280,7 +280,7 @@ def test_shared_memory_ends_where_the_block_s_ends():
     result = run_ptx(body.replace("{at}", "4"), block=32)
     fault = only_fault(result)
     assert fault.kind == "out_of_bounds" and fault.count == 1 and fault.who.lane == 31
-    assert "begins 0 bytes past the end of the block's 128 bytes" in fault.message
+    assert "begins right at the end of the block's 128 bytes" in fault.message
     assert kinds(run_ptx(body.replace("{at}", "0"), block=32)) == []
 
 

@@ -164,9 +164,7 @@ class SharedAccess:
         if at < SHARED_BASE:
             words = f"lies {SHARED_BASE - at} bytes before the block's shared memory"
         elif at >= self.shared.bytes:
-            words = (
-                f"begins {at - self.shared.bytes} bytes past the end of the block's {size} bytes"
-            )
+            words = f"begins {naming.how_far(at - self.shared.bytes)} the end of the block's {size} bytes"
         else:
             words = f"reaches past the end of the block's {size} bytes"
         lanes.fault(
