@@ -75,7 +75,7 @@ def simulate(
     with contextlib.nullcontext() if script_alone else contextlib.redirect_stdout(sys.stderr):
         status = session.run(script, arguments or [])
     if session.results:
-        from checkers.simulator import report
+        from checkers.simulator.reports import report
 
         session.out.print(report.verdict(session.results), highlight=False)
         write_json(json_file, report.as_json(session.results))
@@ -90,8 +90,8 @@ def simulate(
 
 
 def _check_asked(script: Path, gpu: str, schedule: str) -> None:
-    from checkers.simulator.engine import Schedule
-    from checkers.simulator.gpus import gpu as find
+    from checkers.simulator.copies.engine import Schedule
+    from checkers.simulator.reports.gpus import gpu as find
 
     if not script.is_file():
         raise UserError(f"there is no file {script}: name the script to run.")
@@ -162,7 +162,7 @@ class _Session:
 
     def show(self, result: Any) -> None:
         """Prints a launch's report, and draws its timeline."""
-        from checkers.simulator import report
+        from checkers.simulator.reports import report
 
         self.progress.stop()
         for task in self.progress.task_ids:
@@ -180,7 +180,7 @@ class _Session:
             self._draw(result, self.timeline)
 
     def _draw(self, result: Any, path: Path) -> None:
-        from checkers.simulator.timeline import draw, lay_out
+        from checkers.simulator.reports.timeline import draw, lay_out
 
         number = len(self.results)
         if number > 1:

@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 
-from checkers.simulator.gpus import GPU, GPUS
 from checkers.simulator.launch import simulating
 from checkers.simulator.launch.device import real
+from checkers.simulator.reports.gpus import GPU, GPUS
 
 QUACK = "quack-kernels is not installed: pip install -e '.[peers]'"
 FLASH_ATTENTION = "flash-attn-4 is not installed: pip install -e '.[peers]'"

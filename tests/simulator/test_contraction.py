@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from checkers.simulator.arithmetic import special_unit
-from checkers.simulator.contraction import contracted
-from checkers.simulator.parser import parse
+from checkers.simulator.machine.contraction import contracted
+from checkers.simulator.ptx.parser import parse
 from tests.simulator.harness import run_ptx
 
 HEAD = """.version 8.8

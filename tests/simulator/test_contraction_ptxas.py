@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 import triton
 
-from checkers.simulator.contraction import contracted
-from checkers.simulator.parser import parse
+from checkers.simulator.machine.contraction import contracted
+from checkers.simulator.ptx.parser import parse
 
 TOOLS = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
 INPUTS = [f"%i{k}" for k in range(8)]

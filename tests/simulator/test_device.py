@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from checkers.simulator.gpus import gpu
 from checkers.simulator.launch.device import PretendCuda, PretendTensor, pretended, real
+from checkers.simulator.reports.gpus import gpu
 
 
 def test_a_pretended_tensor_claims_cuda_and_shares_memory():

@@ -9,9 +9,10 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from checkers.simulator import building, documentation
-from checkers.simulator.fault_detection import FOUND
-from checkers.simulator.fault_kinds import Kind
+from checkers import simulator_page as documentation
+from checkers.simulator.machine import building
+from checkers.simulator.reports.fault_detection import FOUND
+from checkers.simulator.reports.fault_kinds import Kind
 from tests.simulator import document
 from tests.simulator.harness import run_ptx
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from checkers.simulator import building
+from checkers.simulator.machine import building
 from tests.simulator.golden import running
 from tests.simulator.golden.families import FAMILIES
 from tests.simulator.golden.recording import Recording

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from checkers.simulator import BadLaunch, Limits, simulate
-from checkers.simulator.modifiers import Unsupported
+from checkers.simulator.ptx.modifiers import Unsupported
 from tests.simulator.harness import kinds, launch_of, run_ptx
 
 # out[global thread] = %r1

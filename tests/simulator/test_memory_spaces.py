@@ -8,7 +8,7 @@ import pytest
 from checkers.simulator import simulate
 from checkers.simulator.memory.grains import grain_of
 from checkers.simulator.memory.naming import element, index_of
-from checkers.simulator.modifiers import Unsupported
+from checkers.simulator.ptx.modifiers import Unsupported
 from tests.simulator.harness import kinds, launch_of, run_ptx, tensor_of
 
 # Thread number in %r0, 4 and 16 times it in %rd0 and %rd1.
@@ -397,7 +397,7 @@ def test_an_element_is_named_by_its_index_whatever_the_strides():
 
 
 def kernel_of(body, **arguments):
-    from checkers.simulator.kernel import load
+    from checkers.simulator.machine.kernel import load
 
     launch = launch_of(body, **arguments)
     return load(launch.ptx, launch.kernel)

@@ -7,11 +7,11 @@ import random
 import numpy as np
 import pytest
 
-from checkers.simulator.engine import Schedule
-from checkers.simulator.gpus import gpu
-from checkers.simulator.group import Group
-from checkers.simulator.machine import Wave
-from checkers.simulator.run import Limits, Run
+from checkers.simulator.copies.engine import Schedule
+from checkers.simulator.machine.group import Group
+from checkers.simulator.machine.run import Limits, Run
+from checkers.simulator.machine.wave import Wave
+from checkers.simulator.reports.gpus import gpu
 from tests.simulator.harness import launch_of
 
 BYTES = 256

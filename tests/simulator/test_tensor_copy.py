@@ -6,9 +6,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from checkers.simulator.descriptors import swizzle
-from checkers.simulator.modifiers import Unsupported
-from checkers.simulator.tensormap import replaced
+from checkers.simulator.copies.tensormap import replaced
+from checkers.simulator.matrices.descriptors import swizzle
+from checkers.simulator.ptx.modifiers import Unsupported
 from tests.simulator.harness import kinds, run_ptx
 from tests.simulator.test_tiles import expected_box
 from tests.simulator.tma import aligned, map_bytes_of, map_of

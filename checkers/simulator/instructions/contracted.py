@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from checkers.simulator.arithmetic import approximate, double, half, single
-from checkers.simulator.building import Builder, translates
 from checkers.simulator.instructions.families import only_type
 from checkers.simulator.instructions.half import TYPES, raw_source, raw_type
-from checkers.simulator.kernel import Step
-from checkers.simulator.program import Instruction
+from checkers.simulator.machine.building import Builder, translates
+from checkers.simulator.machine.kernel import Step
+from checkers.simulator.ptx.program import Instruction
 
 
 def _with_signs(function: Callable[..., Any], opcode: str) -> Callable[..., Any]:

@@ -18,13 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from checkers.simulator.building import Builder, Writer, translates
-from checkers.simulator.faults import Kind
-from checkers.simulator.group import LANES, Group
-from checkers.simulator.kernel import Step
-from checkers.simulator.modifiers import Modifiers, Unsupported
-from checkers.simulator.program import Instruction, Operand, Pair, Sink
-from checkers.simulator.warp_meetings import bits_of, together
+from checkers.simulator.machine.building import Builder, Writer, translates
+from checkers.simulator.machine.group import LANES, Group
+from checkers.simulator.machine.kernel import Step
+from checkers.simulator.ptx.modifiers import Modifiers, Unsupported
+from checkers.simulator.ptx.program import Instruction, Operand, Pair, Sink
+from checkers.simulator.reports.faults import Kind
+from checkers.simulator.waiting.warp_meetings import bits_of, together
 
 _LANE = np.arange(LANES, dtype=np.int64)
 _NAN = np.uint32(0x7FFFFFFF)

@@ -11,26 +11,26 @@ from typing import Any
 
 import numpy as np
 
-from checkers.simulator import matrix_layouts as layouts
-from checkers.simulator.accumulators import read_fragment
-from checkers.simulator.building import Builder, registers_of, translates
-from checkers.simulator.descriptors import Tile, locate, wgmma_descriptor
-from checkers.simulator.faults import Kind
-from checkers.simulator.fused_sums import multiply_add
-from checkers.simulator.group import LANES, Group, rows_of
 from checkers.simulator.instructions.matrix import elements
-from checkers.simulator.kernel import Kernel, Step
-from checkers.simulator.matrix_arithmetic import (
+from checkers.simulator.machine.building import Builder, registers_of, translates
+from checkers.simulator.machine.group import LANES, Group, rows_of
+from checkers.simulator.machine.kernel import Kernel, Step
+from checkers.simulator.matrices import matrix_layouts as layouts
+from checkers.simulator.matrices.accumulators import read_fragment
+from checkers.simulator.matrices.descriptors import Tile, locate, wgmma_descriptor
+from checkers.simulator.matrices.fused_sums import multiply_add
+from checkers.simulator.matrices.matrix_arithmetic import (
     ELEMENT_BYTES,
     FLOP_NAMES,
     INTEGERS,
     values,
 )
-from checkers.simulator.matrix_operands import Reading, begin_reads, check_tile, read_tile
-from checkers.simulator.meetings import WARPGROUP, collective
-from checkers.simulator.modifiers import Modifiers, Unsupported
-from checkers.simulator.program import Immediate, Instruction, Operand, Register, Vector
-from checkers.simulator.warpgroup import WgmmaState
+from checkers.simulator.matrices.matrix_operands import Reading, begin_reads, check_tile, read_tile
+from checkers.simulator.matrices.warpgroup import WgmmaState
+from checkers.simulator.ptx.modifiers import Modifiers, Unsupported
+from checkers.simulator.ptx.program import Immediate, Instruction, Operand, Register, Vector
+from checkers.simulator.reports.faults import Kind
+from checkers.simulator.waiting.meetings import WARPGROUP, collective
 
 ROWS = 64
 DEPTH_BYTES = 32  # of K, whatever the type

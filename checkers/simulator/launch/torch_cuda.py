@@ -16,7 +16,7 @@ from unittest import mock
 
 import torch
 
-from checkers.simulator.gpus import GPU
+from checkers.simulator.reports.gpus import GPU
 
 CUDA = torch.device("cuda", 0)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from checkers.simulator.program import TYPE_BITS
+from checkers.simulator.ptx.program import TYPE_BITS
 
 if TYPE_CHECKING:
-    from checkers.simulator.kernel import Kernel
     from checkers.simulator.launch.records import Tensor
+    from checkers.simulator.machine.kernel import Kernel
 
 
 def index_of(tensor: Tensor, address: int) -> tuple[int, ...] | None:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from checkers.simulator.faults import Access, Kind, Severity
 from checkers.simulator.memory import readers
 from checkers.simulator.memory.lanes import Lanes, line_name, thread_name
 from checkers.simulator.memory.order import SCOPE_NAMES
@@ -25,10 +24,11 @@ from checkers.simulator.memory.repeats import REPEATED
 from checkers.simulator.memory.rows import CLUSTER_SHIFT, COLUMN_MASK
 from checkers.simulator.memory.shadow import AGENT, ASYNC, BARRIER, TIME_MASK, Shadow, put, rows
 from checkers.simulator.memory.shared import SharedMemory
+from checkers.simulator.reports.faults import Access, Kind, Severity
 
 if TYPE_CHECKING:
     from checkers.simulator.memory.regions import Heap, Region
-    from checkers.simulator.program import Instruction
+    from checkers.simulator.ptx.program import Instruction
 
 # What the operations of an agent are called in a fault, and what waits for them.
 ENGINES = {
@@ -376,11 +376,11 @@ class Races:
             if int(self.clocks.private(kind).known[owner]) >= time:
                 name = thread_name(self.wave, owner, thread)
                 return f"{name} has waited for it, but no barrier after that wait lies between"
-            from checkers.simulator.copies import Copies
+            from checkers.simulator.copies.copies import Copies
 
             return self.wave.state(Copies).explain(owner, time)
         if kind == "mbarrier":
-            from checkers.simulator.mbarrier_lookup import Mbarriers
+            from checkers.simulator.waiting.mbarrier_lookup import Mbarriers
 
             return self.wave.state(Mbarriers).explain(self.clocks.by_who[who].key, thread, time)
         return ""

@@ -19,7 +19,7 @@ from checkers.simulator.memory.shadow import WIDEST, GlobalReads, Shadow
 
 if TYPE_CHECKING:
     from checkers.simulator.memory.repeats import Repeats
-    from checkers.simulator.program import Instruction, Module
+    from checkers.simulator.ptx.program import Instruction, Module
 
 # Constant memory is reached through its own window.
 CONST_WINDOW = (1 << 58) | (1 << 48)

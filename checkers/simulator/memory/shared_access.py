@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from checkers.simulator.faults import Kind
-from checkers.simulator.kernel import SHARED_BASE
+from checkers.simulator.machine.kernel import SHARED_BASE
 from checkers.simulator.memory import naming
 from checkers.simulator.memory.lanes import Lanes
 from checkers.simulator.memory.order import WIDEST_SCOPE, Order, Update
+from checkers.simulator.reports.faults import Kind
 
 if TYPE_CHECKING:
     from checkers.simulator.memory.spaces import Memory
@@ -108,7 +108,7 @@ class SharedAccess:
         remote = blocks != self.shared.block[lanes.threads]
         if not remote.any():
             return
-        from checkers.simulator.clusters import Clusters
+        from checkers.simulator.waiting.clusters import Clusters
 
         for block in np.unique(blocks[remote]).tolist():
             part = lanes.only(blocks == block).as_group()

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from checkers.simulator.kernel import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW
+from checkers.simulator.machine.kernel import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW
 from checkers.simulator.memory import naming
 from checkers.simulator.memory.asynchronous import Asynchronous, Ticket
 from checkers.simulator.memory.global_access import GlobalAccess
@@ -30,7 +30,7 @@ from checkers.simulator.memory.shadow import BARRIER
 from checkers.simulator.memory.shared import SharedMemory
 from checkers.simulator.memory.shared_access import SharedAccess
 from checkers.simulator.memory.transactions import Transactions
-from checkers.simulator.program import Instruction
+from checkers.simulator.ptx.program import Instruction
 
 _WINDOWS = ("global", "shared", "local", "const")
 

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from checkers.simulator.faults import Access, Kind, Severity
 from checkers.simulator.memory.shadow import put, rows
+from checkers.simulator.reports.faults import Access, Kind, Severity
 
 if TYPE_CHECKING:
     from checkers.simulator.memory.lanes import Lanes
-    from checkers.simulator.program import Instruction
+    from checkers.simulator.ptx.program import Instruction
 
 
 @dataclass

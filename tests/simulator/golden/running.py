@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from checkers.simulator import Result, simulate, tensormap
+from checkers.simulator import Result, simulate
+from checkers.simulator.copies import tensormap
 from checkers.simulator.launch.records import Launch, Tensor
 
 from .case import KERNEL, Buffer, Case, TensorMap
