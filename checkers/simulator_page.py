@@ -72,7 +72,7 @@ def instructions() -> str:
         modules.setdefault(module, []).append(opcode)
     lines = [
         [f"`instructions/{module}.py`", " ".join(f"`{opcode}`" for opcode in opcodes)]
-        for module, opcodes in modules.items()
+        for module, opcodes in sorted(modules.items())  # whatever was imported first
     ]
     return markdown_table(["file", "opcodes"], lines)
 

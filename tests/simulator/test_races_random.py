@@ -140,7 +140,7 @@ def test_the_first_race_is_found_when_it_happens(space, seed):
     cluster = 1 if space == "global" else rng.choice([1, 2]) if space == "shared" else 2
     wave, x = new_wave(2 if cluster == 2 else rng.choice([1, 2]), cluster)
     history = History(wave.warps * 32)
-    base = 1024 if space.startswith("shared") else x.ctypes.data
+    base = 1024 if space.startswith("shared") else wave.launch.tensors[0].address
     if space.startswith("shared"):
         initialise(wave)
     for step in range(60):

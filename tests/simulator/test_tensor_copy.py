@@ -318,7 +318,7 @@ def test_a_map_of_memory_that_is_no_tensor():
     text = LOAD.format(bytes=512, words=128, rank=2, mode="", at="0, 36")
     result = run_with(big, x, body=text)
     assert kinds(result) == ["out_of_bounds"]
-    assert "past the end of x (shape (40, 64))" in fault(result, "out_of_bounds")
+    assert "at the end of x (shape (40, 64))" in fault(result, "out_of_bounds")
 
 
 def test_a_destination_that_is_not_aligned():
