@@ -35,7 +35,7 @@ class _Wave:
     """The registers of a wave, and nothing else of it."""
 
     def __init__(self, kernel: Kernel, warps: int) -> None:
-        self.kernel = self.program = kernel
+        self.kernel = kernel
         self.warps = self.warps_per_block = warps
         self.registers = [new_register(bits, warps) for bits in kernel.slot_bits]
         self.counters = SimpleNamespace(add=lambda *_: None)

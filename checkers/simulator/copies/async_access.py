@@ -6,6 +6,7 @@ outside every tensor, or outside the block's shared memory, is reported and left
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -87,7 +88,7 @@ class End:
         return data
 
 
-def reading(
+def begin(
     part: Group,
     thread: Any,
     space: str,
@@ -97,63 +98,34 @@ def reading(
     agent: Any,
     time: Any,
     what: str,
+    *,
+    write: bool,
 ) -> End:
-    """The source of a copy that ``thread`` issues now, by ``agent`` at its ``time``."""
-    return _begin(part, thread, space, block, offsets, width, agent, time, what, write=False)
+    """An end of a copy that ``thread`` issues now, by ``agent`` at its ``time``: its destination,
+    to ``write``, or its source. what: the instruction, for reports."""
+    valid = _in_memory(part, thread, space, offsets, width, what, write)
+    ticket = begin_valid(part, thread, space, block, offsets, width, agent, time, valid, write)
+    return End(part.wave, space, block, offsets, width, ticket, valid)
 
 
-def writing(
-    part: Group,
-    thread: Any,
-    space: str,
-    block: Any,
-    offsets: np.ndarray,
-    width: int,
-    agent: Any,
-    time: Any,
-    what: str,
-) -> End:
-    """The destination of a copy; as ``reading``."""
-    return _begin(part, thread, space, block, offsets, width, agent, time, what, write=True)
+reading = functools.partial(begin, write=False)
+writing = functools.partial(begin, write=True)
 
 
 def updating(
     part: Group,
     thread: Any,
     space: str,
-    block: Any,
-    offsets: np.ndarray,
-    width: int,
-    agent: Any,
-    time: Any,
-    what: str,
+    *place: Any,
     combine: Callable[[np.ndarray, np.ndarray], np.ndarray],
 ) -> End:
-    """The destination of a reduction; as ``writing``. combine: (old bytes, new bytes)."""
+    """The destination of a reduction; else as ``writing``. combine: (old bytes, new bytes)."""
     # Each element is a relaxed atomic of its own (9.7.9.25.4.2, 9.7.13.7): no race with its like.
     heap = part.wave.memory.heap
     heap.strength[heap.site(part.site)] = SCOPES["gpu" if space == "global" else "cluster"]
-    end = _begin(part, thread, space, block, offsets, width, agent, time, what, write=True)
+    end = writing(part, thread, space, *place)
     end.combine = combine
     return end
-
-
-def _begin(
-    part: Group,
-    thread: Any,
-    space: str,
-    block: Any,
-    offsets: np.ndarray,
-    width: int,
-    agent: Any,
-    time: Any,
-    what: str,
-    write: bool,
-) -> End:
-    wave = part.wave
-    valid = _in_memory(part, thread, space, offsets, width, what, write)
-    ticket = begin_valid(part, thread, space, block, offsets, width, agent, time, valid, write)
-    return End(wave, space, block, offsets, width, ticket, valid)
 
 
 def begin_valid(

@@ -185,9 +185,8 @@ def start_store(
     if combine is None:
         write = writing(part, thread, "global", 0, target, target_width, writer, written, what)
     else:
-        write = updating(
-            part, thread, "global", 0, target, target_width, writer, written, what, combine
-        )
+        place = ("global", 0, target, target_width, writer, written, what)
+        write = updating(part, thread, *place, combine=combine)
     copy = BulkCopy(part, thread, what, read, [write], (), [block])
     if wave.log.enabled:
         wave.log.start(part, copy, "store", f"store {tensor_name(part, target)}", bytes=size)

@@ -93,8 +93,3 @@ def report_invalid(group: Group, chosen: np.ndarray, what: str) -> None:
         f"The address of {what} is not in the shared memory of any block of the cluster",
         group=only(group, chosen),
     )
-
-
-def shared_space(space: str) -> tuple[bool, bool]:
-    """(generic, remote allowed) of a state space modifier, "" for generic addressing."""
-    return space == "", space in ("", "shared::cluster")

@@ -261,7 +261,7 @@ def _to_neighbour(
             if combine is None:
                 write = writing(part, thread, *place)
             else:
-                write = updating(part, thread, *place, combine)
+                write = updating(part, thread, *place, combine=combine)
             copy = BulkCopy(part, thread, what, read, [write], [(first, count)], [here, there])
             first.starts(copy, count)
             wave.counters.add("bulk_requests", 1, part.site)

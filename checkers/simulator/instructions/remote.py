@@ -108,7 +108,7 @@ def _translate(
                 if how is None:
                     end = writing(part, thread, *place)
                 else:
-                    end = updating(part, thread, *place, how)
+                    end = updating(part, thread, *place, combine=how)
                 store = RemoteStore(part, thread, end, data, barrier)
                 barrier.starts(store, each * len(values))
                 wave.engine.issue(store)

@@ -114,7 +114,6 @@ class Builder:
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
-        self.program = kernel
         self.pc = 0
         self._watch: dict[int, Callable[[Group, list[tuple[int, bool]]], None]] = {}
         self._unwatched: set[str] = set()

@@ -55,7 +55,7 @@ class Group:
     @property
     def site(self) -> Instruction:
         """The instruction that is executed."""
-        return self.wave.program.instructions[self.pc]
+        return self.wave.kernel.instructions[self.pc]
 
     # --- registers -----------------------------------------------------------------------------
 

@@ -6,7 +6,6 @@ after them, local ones (and .param variables of the body) one after another.
 
 from __future__ import annotations
 
-import bisect
 import contextlib
 import gc
 from collections.abc import Callable, Iterator
@@ -18,7 +17,6 @@ from checkers.simulator.machine.registers import storage_bits
 from checkers.simulator.machine.specials import special_bits
 from checkers.simulator.ptx.inlining import inlined
 from checkers.simulator.ptx.program import (
-    TYPE_BITS,
     Function,
     Instruction,
     Module,
@@ -46,8 +44,7 @@ class Kernel:
 
     steps: one for each instruction.  slots: the index of each register.  slot_bits: the storage
     width of each.  specials: special registers used, name to slot.  shared_offsets, local_offsets,
-    parameter_offsets: variable name to byte offset.  static_shared_end: where the static shared
-    variables end.  merge_points: the pcs at which parted groups may meet.
+    parameter_offsets: variable name to byte offset.  merge_points: the pcs at which parted groups may meet.
     """
 
     def __init__(self, module: Module, function: Function) -> None:
@@ -91,14 +88,13 @@ class Kernel:
                 self.local_offsets[variable.name] = local
                 local += variable.bytes
         align = max([16, *(variable.align for variable in dynamic)])
-        self.static_shared_end = shared
         self.dynamic_shared_start = _align(shared, align) if dynamic else shared
         for variable in dynamic:
             self.shared_offsets[variable.name] = self.dynamic_shared_start
         self.local_bytes = _align(local, 16)
 
     def slot(self, name: str) -> int:
-        """The slot of a declared register, or of a hidden one that is named here first."""
+        """The slot of a declared register."""
         return self.slots[name]
 
     def hidden(self, name: str, bits: int) -> int:
@@ -115,34 +111,6 @@ class Kernel:
     def uses(self, prefix: str) -> bool:
         """Whether any instruction's name begins with ``prefix`` ("cp.async.bulk")."""
         return any(i.name.startswith(prefix) for i in self.instructions)
-
-    def narrowest(self, *spaces: str) -> int:
-        """Bytes of the narrowest access by ld, st, atom or red to one of ``spaces`` (modifier
-        prefixes; generic ones count for all); 4 when none is narrower."""
-        least = 4
-        for i in self.instructions:
-            if i.opcode not in ("ld", "st", "atom", "red"):
-                continue
-            named = [m for m in i.modifiers if m.split("::")[0] in _SPACES]
-            if named and not any(m.startswith(spaces) for m in named):
-                continue
-            bits = [TYPE_BITS[m] for m in i.modifiers if m in TYPE_BITS]
-            if bits:
-                least = min(least, max(bits[-1] // 8, 1))
-        return least
-
-    def source_lines(self) -> dict[int, int]:
-        """pc to source line, for instructions that have one."""
-        return {at: i.places[0].line for at, i in enumerate(self.instructions) if i.places}
-
-    def label_before(self, pc: int) -> str:
-        """The last label at or before ``pc``, for reports of PTX without source lines."""
-        marks = sorted((at, name) for name, at in self.function.labels.items())
-        at = bisect.bisect_right(marks, (pc, chr(0x10FFFF))) - 1
-        return marks[at][1] if at >= 0 else self.function.name
-
-
-_SPACES = {"global", "shared", "local", "param", "const"}
 
 
 @lru_cache(maxsize=64)

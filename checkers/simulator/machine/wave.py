@@ -20,7 +20,7 @@ from checkers.simulator.machine.kernel import Kernel, instruction_of
 from checkers.simulator.machine.registers import new_register
 from checkers.simulator.machine.specials import special_values
 from checkers.simulator.memory.suspects import Suspects
-from checkers.simulator.reports.faults import Faults, Kind, Stop
+from checkers.simulator.reports.faults import Faults, Kind, Stop, learners_place
 
 if TYPE_CHECKING:
     from checkers.simulator.machine.run import Run
@@ -71,7 +71,6 @@ class Wave:
     def __init__(self, run: Run, first_cluster: int, clusters: int) -> None:
         self.run = run
         self.launch = run.launch
-        self.program: Kernel = run.kernel
         self.kernel: Kernel = run.kernel
         self.faults: Faults = run.faults
         self.counters = run.counters
@@ -138,10 +137,6 @@ class Wave:
         """The wave is over, or given up: what was kept for later is told."""
         if self.suspects is not None:
             self.suspects.close()
-
-    def has_state(self, kind: type) -> bool:
-        """Whether state(kind) was asked for yet."""
-        return kind in self._states
 
     def ranks(self, group: Group) -> np.ndarray:
         """(n,) the rank in its cluster of each warp's block."""
@@ -396,8 +391,6 @@ class Wave:
         if others:
             where += f" (and of {others} more)"
         site = instruction_of(self.kernel, group.parked_at)
-        from checkers.simulator.reports.faults import learners_place
-
         place = learners_place(site)
         at = f"line {place.line}" if place else f"PTX line {site.line}"
         return f"{names} of {where} at {at}"

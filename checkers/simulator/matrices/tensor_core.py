@@ -61,11 +61,6 @@ class Shape:
     def flops(self) -> int:
         return 2 * self.rows * self.columns * self.depth
 
-    @property
-    def a_bits(self) -> int:
-        """Of an element of A in tensor or shared memory."""
-        return 4 if self.kind in ("mxf4", "mxf4nvf4") else 256 // self.depth
-
 
 @lru_cache(maxsize=256)
 def instruction_descriptor(bits: int, kind: str, pair: bool) -> Shape:

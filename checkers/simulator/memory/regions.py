@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 # Constant memory is reached through its own window.
 CONST_WINDOW = (1 << 58) | (1 << 48)
-CONST_BYTES = 65536
 
 
 class Region:

@@ -228,10 +228,6 @@ class Mbarrier:
 
     # --- waiting ---------------------------------------------------------------------------------
 
-    def is_complete(self, parity: np.ndarray | int) -> np.ndarray | bool:
-        """Whether a wait for a phase of this parity is over."""
-        return parity != (self.phase & 1)
-
     def wait_for(self, phase: int) -> PhaseWait:
         """The Wait of those who need ``phase``."""
         wait = self._waits.get(phase)

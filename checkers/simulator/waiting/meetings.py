@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -88,7 +88,7 @@ class Meeting(Wait):
             Kind.COLLECTIVE,
             f"{self.what} belongs to {self._whom()}, but {self._missing()} didn't take part.",
             thread=int(self.warps[warp]) * LANES + int(lane),
-            site=self.wave.program.instructions[self.pc],
+            site=self.wave.kernel.instructions[self.pc],
         )
 
     at_deadlock = blame
@@ -105,13 +105,38 @@ class Meeting(Wait):
         self.wave.wake(self)
 
 
-class Meetings:
-    """All meetings of a wave that some have not come to yet."""
+class Open:
+    """The meetings of a wave that some have not come to yet, by a key of the kind's own.
+
+    A meeting has warps, complete() and run().
+    """
 
     def __init__(self, wave: Wave) -> None:
         self.wave = wave
-        self.open: dict[tuple[int, int, int], Meeting] = {}
+        self.open: dict[tuple[int, int, int], Any] = {}
         wave.exit_hooks.append(self._exited)
+
+    def join(self, key: tuple[int, int, int], meeting: Any, group: Group) -> bool:
+        """``group``, counted in ``meeting`` already, goes on when nobody is missing; else it is
+        parked until the last one comes."""
+        if meeting.complete():
+            self.open.pop(key, None)
+            meeting.run()
+            return True
+        self.open[key] = meeting
+        self.wave.park(group, meeting, retry=False)
+        return False
+
+    def _exited(self, group: Group) -> None:
+        """Those who left will not come: the others go on without them."""
+        for key, meeting in list(self.open.items()):
+            if np.isin(meeting.warps, group.warps).any() and meeting.complete():
+                del self.open[key]
+                meeting.run()
+
+
+class Meetings(Open):
+    """Those of whole warps and warpgroups."""
 
     def gather(
         self, group: Group, size: int, what: str, step: Callable[[Group], None]
@@ -140,19 +165,6 @@ class Meetings:
                     present=present,
                 )
             meeting.present[part.warps - meeting.warps[0]] |= part.active()
-            if meeting.complete():
-                self.open.pop(key, None)
-                meeting.run()
+            if self.join(key, meeting, part):
                 going_on.append(part)
-            else:
-                self.open[key] = meeting
-                self.wave.park(part, meeting, retry=False)
         return going_on
-
-    def _exited(self, group: Group) -> None:
-        """Those who left will not come: the others go on without them."""
-        gone = set(group.warps.tolist())
-        for key, meeting in list(self.open.items()):
-            if gone.intersection(meeting.warps.tolist()) and meeting.complete():
-                del self.open[key]
-                meeting.run()

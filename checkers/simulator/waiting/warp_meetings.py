@@ -17,6 +17,7 @@ from checkers.simulator.machine.group import LANES, Group
 from checkers.simulator.machine.kernel import Step
 from checkers.simulator.machine.wave import Wait
 from checkers.simulator.reports.faults import Kind, Severity
+from checkers.simulator.waiting.meetings import Open
 
 if TYPE_CHECKING:
     from checkers.simulator.machine.wave import Wave
@@ -129,6 +130,14 @@ class WarpMeeting(Wait):
         """(32,) bool: the lanes of the mask that have neither come nor exited."""
         return lanes_of(self.mask) & self.wave.live[self.warp] & ~self.present
 
+    @property
+    def warps(self) -> np.ndarray:
+        return np.array([self.warp])
+
+    def complete(self) -> bool:
+        """Whether nobody is missing."""
+        return not self.missing().any()
+
     def reason(self) -> str:
         return f"waits in {self.what} for {named(self.missing())} of its mask {self.mask:#010x}"
 
@@ -145,18 +154,13 @@ class WarpMeeting(Wait):
     def run(self) -> None:
         """Executes the instruction for those present."""
         mask = None if self.present.all() else self.present[None]
-        self.step(Group(self.wave, self.pc, np.array([self.warp]), mask))
+        self.step(Group(self.wave, self.pc, self.warps, mask))
         self.wave.progressed()
         self.wave.wake(self)
 
 
-class WarpMeetings:
-    """The meetings of a wave that some lanes have yet to come to."""
-
-    def __init__(self, wave: Wave) -> None:
-        self.wave = wave
-        self.open: dict[tuple[int, int, int], WarpMeeting] = {}
-        wave.exit_hooks.append(self._exited)
+class WarpMeetings(Open):
+    """Those of the lanes that a membermask names."""
 
     def come(
         self, group: Group, mask: int, what: str, step: Callable[[Group], None], anywhere: bool
@@ -173,7 +177,7 @@ class WarpMeetings:
                 site=group.site,
             )
         key = (warp, mask, -1 if anywhere else group.pc)
-        meeting = self.open.pop(key, None)
+        meeting = self.open.get(key)
         if meeting is None:
             meeting = WarpMeeting(
                 kind="warp",
@@ -186,17 +190,4 @@ class WarpMeetings:
                 present=np.zeros(LANES, bool),
             )
         meeting.present |= lanes
-        if not meeting.missing().any():
-            meeting.run()
-            return [group]
-        self.open[key] = meeting
-        self.wave.park(group, meeting, retry=False)
-        return []
-
-    def _exited(self, group: Group) -> None:
-        """Those who left are waited for no longer."""
-        gone = set(group.warps.tolist())
-        for key, meeting in list(self.open.items()):
-            if meeting.warp in gone and not meeting.missing().any():
-                del self.open[key]
-                meeting.run()
+        return [group] if self.join(key, meeting, group) else []
