@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from checkers import rendering
-from checkers.exercise import Case, Exercise, Rung, SpeedTarget
+from checkers.exercise import Case, Exercise, Floor, Rung, SpeedTarget
 from checkers.lessons.directives import LessonError, expand, headline, needs
 from tests.lessons_course import LESSON, write_course
 
@@ -154,6 +155,9 @@ def test_what_an_exercise_needs_is_said_in_words():
     small, big = Case("small"), Case("big", needs_gpu=True)
     assert needs(exercise(Rung.PYTHON, (small,), False)) == "nothing"
     assert needs(exercise(Rung.TRITON, (small, big), True)) == "a GPU for the speed points"
-    assert needs(exercise(Rung.CUTE, (small,), True)) == "a GPU for the run and speed points"
+    timed = exercise(Rung.CUTE, (small,), True)
+    assert needs(timed) == "a GPU for the speed points"
+    counted = replace(timed, floors=(Floor(small, lambda arguments: 1),))
+    assert needs(counted) == "nothing (a GPU times it)"
     assert needs(exercise(Rung.TRITON, (big,), True)) == "a GPU"
     assert "· 1 point ·" in headline(exercise(Rung.PYTHON, (small,), False))

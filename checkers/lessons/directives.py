@@ -24,7 +24,7 @@ from markdown_it.token import Token
 from checkers import rendering
 from checkers.answers import MAGIC, setup_of, skeleton_of
 from checkers.course import Chapter, Course
-from checkers.exercise import Exercise, Rung
+from checkers.exercise import Exercise
 from checkers.lessons.report_html import anchor
 
 DIRECTIVES = ("setup", "exercise", "bench-table")
@@ -59,9 +59,11 @@ def needs(exercise: Exercise) -> str:
     """What an exercise needs beside this package, in words."""
     if all(case.needs_gpu for case in exercise.cases):
         return "a GPU"
-    if exercise.rung is Rung.CUTE:
-        return f"a GPU for the {'run and speed' if exercise.speed else 'run'} points"
-    return "a GPU for the speed points" if exercise.speed else "nothing"
+    if not exercise.speed:
+        return "nothing"
+    if exercise.floors:  # without a GPU the simulator counts what it moves
+        return "nothing (a GPU times it)"
+    return "a GPU for the speed points"
 
 
 def headline(exercise: Exercise) -> str:
