@@ -60,7 +60,7 @@ def partition(tile: Tile, *tensors: cute.Tensor) -> tuple:
     thr_copy = cute.make_tiled_copy_tv(atom, threads, values).get_slice(tidx)
     tXcX, *parts = (  # each ((vector, 1), 1, vectors of a thread)
         thr_copy.partition_S(cute.local_tile(tensor, (tile.rows, tile.columns), (bidx, rank)))
-        for tensor in (cute.make_identity_tensor((M, tile.N)), *tensors)
+        for tensor in (cute.make_identity_tensor(tensors[0].shape), *tensors)
     )
     tXpX = cute.make_rmem_tensor((1, 1, tXcX.shape[2]), Boolean)
     for v in range(tXcX.shape[2]):
