@@ -218,7 +218,7 @@ def block_reduction_kernel(
     thr_copy = tiled_copy.get_slice(tidx)
     tXgX, tXcX = thr_copy.partition_S(gX), thr_copy.partition_S(cX)
     tXrX = cute.make_rmem_tensor_like(tXgX)
-    slots = cutlass.utils.SmemAllocator().allocate_tensor(
+    slots = cutlass.memory.SmemAllocator().allocate_tensor(
         Float32, cute.make_layout((WARPS, 2), stride=(2, 1)), byte_alignment=8
     )
     tXrX.fill(-tXrX.element_type.inf)
@@ -340,7 +340,7 @@ def softmax_kernel(
     tXrX, tXrO = cute.make_rmem_tensor_like(tXgX), cute.make_rmem_tensor_like(tXgO)
     tXpX = inside(tXcX, mX.shape)
     lanes, warps = min(threads, LANES), max(threads // LANES, 1)  # of a row: in a warp, of a block
-    slots = cutlass.utils.SmemAllocator().allocate_tensor(
+    slots = cutlass.memory.SmemAllocator().allocate_tensor(
         Float32,
         cute.make_ordered_layout((tiler[0], warps, 2), order=(2, 1, 0)),
         byte_alignment=8,

@@ -177,8 +177,7 @@ SOFTMAX = Exercise(
         "Fill with -inf and load; reduce within the row's lanes (threads_in_group=lanes); where a row has "
         "several warps, exchange as in the block reduction, with the slots of this row. The result is "
         "e * exp(m_warp - m_row) / d_row. With one warp a row the first factor is 1.",
-        "row, place = warp // warps, warp % warps; "
-        "y = e * (scale * cute.arch.rcp_approx(d))",
+        "row, place = warp // warps, warp % warps; y = e * (scale * cute.arch.rcp_approx(d))",
     ),
     diagnoses=diagnoses.ROWS,
     mistakes=mistakes.SOFTMAX,

@@ -7,10 +7,11 @@ from checkers.exercise import Diagnosis, Mistake
 
 FILL = "    tXrX.fill(-tXrX.element_type.inf)"
 LOAD = "cute.copy(tiled_copy, tXgX, tXrX, pred=tXpX)"
-CONVERT = "x = tXrX.load().to(Float32)"
 
 
-def mistake(name: str, diagnosis: Diagnosis, *swaps: tuple[str, str], stage: str = "run") -> Mistake:
+def mistake(
+    name: str, diagnosis: Diagnosis, *swaps: tuple[str, str], stage: str = "run"
+) -> Mistake:
     """The reference with a few words changed."""
     return Mistake(name, stage, diagnosis.says, replace=swaps)
 
@@ -30,7 +31,7 @@ _ORIGIN = "origin = Float32(0.0) if m == -Float32.inf else m"
 WARP = (
     mistake("upper_half_left_out", why.UPPER_HALF, ("(16, 8, 4, 2, 1)", "(8, 4, 2, 1)")),
     mistake("neighbours_left_out", why.NOT_ALL_LANES, ("(16, 8, 4, 2, 1)", "(16, 8, 4, 2)")),
-    mistake("wrong_distances", why.NOT_ALL_LANES, ("(16, 8, 4, 2, 1)", "(1, 2, 3, 4, 5)")),
+    mistake("wrong_distances", why.COUNTED_TWICE, ("(16, 8, 4, 2, 1)", "(1, 2, 3, 4, 5)")),
     mistake(
         "only_lane_0_has_it",
         why.ONLY_LANE_0,
@@ -54,7 +55,7 @@ WARP = (
     mistake("padded_with_zero", why.PADDED_WITH_ZERO, (FILL, "    tXrX.fill(0.0)")),
     mistake("not_filled", why.NOT_FILLED, (FILL, "    pass")),
     mistake("no_predicate", why.OUT_OF_BOUNDS, (LOAD, "cute.copy(tiled_copy, tXgX, tXrX)")),
-    mistake("no_maximum", why.NO_MAXIMUM, (_ORIGIN, "origin = Float32(0.0)")),
+    mistake("no_maximum", why.NO_MAXIMUM, ("exp(x - origin,", "exp(x,")),
     mistake("minus_inf_minus_itself", why.MINUS_INF, (_ORIGIN, "origin = m")),
     mistake(
         "own_maximum_of_each_lane",
@@ -67,12 +68,11 @@ WARP = (
         why.SUM_NOT_EXCHANGED,
         (_D, "d = e.reduce(cute.ReductionOp.ADD, Float32(0.0), 0)"),
     ),
-    mistake("in_16_bits", why.SIXTEEN_BITS, (CONVERT, "x = tXrX.load()"), stage="compile"),
+    mistake("sum_in_16_bits", why.SIXTEEN_BITS, ("e.reduce(", "e.to(tXrX.element_type).reduce(")),
     instead(
         "ready_made",
         why.TOOK_PYTORCH,
-        "def butterfly(value, combine):\n"
-        "    return cute.arch.warp_reduction(value, combine)\n",
+        "def butterfly(value, combine):\n    return cute.arch.warp_reduction(value, combine)\n",
         stage="source",
     ),
     instead(
@@ -223,7 +223,7 @@ SOFTMAX = (
         why.MINUS_INF,
         (_ORIGIN, "origin = m"),
     ),
-    mistake("no_maximum", why.NO_MAXIMUM, (_ORIGIN, "origin = Float32(0.0)")),
+    mistake("no_maximum", why.NO_MAXIMUM, ("exp(x - origin,", "exp(x,")),
     mistake("not_divided", why.NOT_DIVIDED, (_RESULT, "y = e * scale")),
     mistake(
         "loaded_twice",
@@ -237,7 +237,7 @@ SOFTMAX = (
         ),
         stage="codegen",
     ),
-    mistake("in_16_bits", why.SIXTEEN_BITS, (CONVERT, "x = tXrX.load()"), stage="compile"),
+    mistake("sum_in_16_bits", why.SIXTEEN_BITS, ("e.reduce(", "e.to(tXrX.element_type).reduce(")),
     mistake("no_store", why.NO_WRITES, (f"    {_STORE}\n", ""), stage="codegen"),
     mistake("stores_zeros", why.ALL_ZERO, (_RESULT, "y = e * 0.0")),
     mistake(
