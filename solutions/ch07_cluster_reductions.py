@@ -21,6 +21,7 @@ import cutlass.cute as cute
 import torch
 from cutlass import Boolean, Float32, Int32, Int64, const_expr
 from cutlass.cute.runtime import from_dlpack, make_fake_stream, make_fake_tensor
+from cutlass.memory import SmemAllocator
 
 CUTE_DTYPE = {
     torch.float32: cutlass.Float32,
@@ -99,7 +100,7 @@ def warp_pair(x: cute.TensorSSA, tile: cutlass.Constexpr):
 
 def allocate_exchange(tile: Tile) -> tuple[cute.Tensor, cute.Pointer]:
     """Shared memory of a block: slots (rows, pairs, 2) of float32, and one mbarrier."""
-    smem = cutlass.utils.SmemAllocator()
+    smem = SmemAllocator()
     mbar = smem.allocate_array(Int64, 1)
     layout = cute.make_ordered_layout((tile.rows, tile.pairs, 2), order=(2, 1, 0))
     return smem.allocate_tensor(Float32, layout, byte_alignment=PAIR_BYTES), mbar
