@@ -66,9 +66,7 @@ BLOCKS_PER_SM = 12
 
 
 @cute.jit
-def start_copy(
-    tiled_copy: cute.TiledCopy, mX: cute.Tensor, tXsX: cute.Tensor, tile: cutlass.Int32
-):
+def start_copy(tiled_copy: cute.TiledCopy, mX: cute.Tensor, tXsX: cute.Tensor, tile: cutlass.Int32):
     """Starts this thread's copies of a tile into a stage, as one group. Past the end: an empty group.
 
     mX: (vectors, elements of a vector).  tXsX: this thread's part of one stage.
@@ -150,9 +148,7 @@ def pipelined_silu_launch(
 ):
     """Blocks of THREADS threads, neighbouring threads on neighbouring vectors."""
     ### BEGIN SOLUTION the atom that copies 16 bytes from global to shared memory (3 lines)
-    load = cute.make_copy_atom(
-        cpasync.CopyG2SOp(), mX.element_type, num_bits_per_copy=VECTOR_BITS
-    )
+    load = cute.make_copy_atom(cpasync.CopyG2SOp(), mX.element_type, num_bits_per_copy=VECTOR_BITS)
     ### END SOLUTION
     store = cute.make_copy_atom(
         cute.nvgpu.CopyUniversalOp(), mX.element_type, num_bits_per_copy=VECTOR_BITS
@@ -216,9 +212,7 @@ def bulk_silu_kernel(mX: cute.Tensor, mO: cute.Tensor, tv_layout: cute.Layout):
     grid, _, _ = cute.arch.grid_dim()
     smem = cutlass.memory.SmemAllocator()
     mbar = smem.allocate_array(cutlass.Int64, 1)
-    sX = smem.allocate_tensor(
-        mX.element_type, cute.make_layout(mX.shape[1]), byte_alignment=128
-    )
+    sX = smem.allocate_tensor(mX.element_type, cute.make_layout(mX.shape[1]), byte_alignment=128)
     tXsX = cute.composition(sX, tv_layout)[(tidx, (None, None))]  # (vector, BULK_VECTORS)
     tXrX, tXrO = (cute.make_rmem_tensor_like(tXsX) for _ in range(2))
     bulk = cute.make_copy_atom(cpasync.CopyBulkG2SOp(), mX.element_type)

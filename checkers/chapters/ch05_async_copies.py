@@ -164,8 +164,12 @@ PIPELINED = Exercise(
     function="pipelined_silu",
     section="A copy that nobody waits for",
     cases=(
-        case("many_rounds", "each stage is used again and again", (11 * 2048,), "bfloat16", blocks=1),
-        case("tail_1_vector", "the last tile has one vector", (7 * 2048 + 8,), "bfloat16", blocks=2),
+        case(
+            "many_rounds", "each stage is used again and again", (11 * 2048,), "bfloat16", blocks=1
+        ),
+        case(
+            "tail_1_vector", "the last tile has one vector", (7 * 2048 + 8,), "bfloat16", blocks=2
+        ),
         case("three_blocks", "a block's tiles lie three apart", (13, 1024), "float32", blocks=3),
         case("fewer_tiles_than_stages", "", (2 * 2048,), "float16", blocks=1),
         case("one_vector", "a single thread has work", (4,), "float32"),
@@ -291,7 +295,7 @@ RING = Exercise(
     id="ch05.ring_silu",
     title="A warp that copies, four that compute",
     points=18,
-    minutes=14,
+    minutes=13,
     rung=Rung.CUTE,
     function="ring_silu",
     section="Producer and consumers",

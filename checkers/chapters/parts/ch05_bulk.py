@@ -43,7 +43,9 @@ NOT_MET = Diagnosis(
     "Some threads come to the barrier before it is initialised: after mbarrier_init_fence() the "
     "block has to meet, cute.arch.barrier().",
     WHO,
-    source=syntax.negated(stands_before("cute.arch.barrier", WAIT)),
+    source=syntax.all_of(
+        syntax.has_call(WAIT), syntax.negated(stands_before("cute.arch.barrier", WAIT))
+    ),
     error="fault:mbarrier",
 )
 NO_FENCE = Diagnosis(
@@ -63,6 +65,15 @@ DIAGNOSES: tuple[Diagnosis, ...] = (
         "cute.copy(bulk, gX, sX, mbar_ptr=mbar), and one thread asks for it.",
         ONE_INSTRUCTION,
         error="rule:bulk",
+    ),
+    Diagnosis(
+        "Every thread arrives, expects the bytes and starts a copy of its own: one thread does, "
+        "`if tidx == 0`.",
+        WHO,
+        source=syntax.all_of(
+            syntax.has_call(EXPECT), syntax.negated(within(EXPECT, ast.If, ast.With))
+        ),
+        error=TX,
     ),
     Diagnosis(
         "The phase doesn't flip: the wait is for a phase that is over long ago, and returns at once.",
@@ -94,13 +105,6 @@ DIAGNOSES: tuple[Diagnosis, ...] = (
         PHASES,
         source=assigned("phase", "cutlass.Int32(1)", "1"),
         error=EARLY,
-    ),
-    Diagnosis(
-        "Every thread arrives, expects the bytes and starts a copy of its own: one thread does, "
-        "`if tidx == 0`.",
-        WHO,
-        source=syntax.negated(within(EXPECT, ast.If, ast.With)),
-        error=TX,
     ),
     Diagnosis(
         "Nobody told the barrier how many bytes come: the phase is over as soon as the thread "

@@ -55,18 +55,14 @@ DIAGNOSES: tuple[Diagnosis, ...] = (
         "All 32 lanes of the producer arrive at `full`, which takes one arrival: put "
         "mbarrier_arrive_and_expect_tx under elect_one.",
         TWO_BARRIERS,
-        source=syntax.all_of(
-            syntax.has_call(EXPECT), syntax.negated(within(EXPECT, ast.With))
-        ),
+        source=syntax.all_of(syntax.has_call(EXPECT), syntax.negated(within(EXPECT, ast.With))),
         error=MISUSED,
     ),
     Diagnosis(
         "All 32 lanes of a consumer give the stage back, and `empty` counts one a warp: put "
         "mbarrier_arrive under elect_one.",
         GIVE_BACK,
-        source=syntax.all_of(
-            syntax.has_call(ARRIVE), syntax.negated(within(ARRIVE, ast.With))
-        ),
+        source=syntax.all_of(syntax.has_call(ARRIVE), syntax.negated(within(ARRIVE, ast.With))),
         error=MISUSED,
     ),
     Diagnosis(
@@ -128,6 +124,13 @@ DIAGNOSES: tuple[Diagnosis, ...] = (
         error=STUCK,
     ),
     Diagnosis(
+        "The consumers wait for the wrong phase: they never leave their stage, never flip their "
+        "phase, or flip it after every tile. stage, phase = next_stage(stage, phase) after each tile "
+        "does both, on both sides.",
+        PARITY,
+        error=PHASE,
+    ),
+    Diagnosis(
         "The producer waits for a phase that only consumers can end, and they wait for the producer: "
         "at first all stages are empty, so its first parity is 1.",
         PARITY,
@@ -138,12 +141,6 @@ DIAGNOSES: tuple[Diagnosis, ...] = (
         GIVE_BACK,
         source=stands_before(ARRIVE, "cute.autovec_copy"),
         error=EARLY,
-    ),
-    Diagnosis(
-        "The consumers never leave their stage, or never flip their phase: "
-        "stage, phase = next_stage(stage, phase) after each tile, on both sides.",
-        PARITY,
-        error=PHASE,
     ),
     Diagnosis(
         "The consumers wait for a phase that counts as over before it began: their first parity is "
@@ -165,9 +162,7 @@ MEETS = FENCES + "    cute.arch.barrier()\n"
 EMPTY_WAITS = "            cute.arch.mbarrier_wait(empty + stage, phase)\n"
 FULL_WAITS = "            cute.arch.mbarrier_wait(full + stage, phase)\n"
 BYTES = "RING_ROWS * RING_ROW_BYTES"
-EXPECTS = (
-    f"                cute.arch.mbarrier_arrive_and_expect_tx(full + stage, {BYTES})\n"
-)
+EXPECTS = f"                cute.arch.mbarrier_arrive_and_expect_tx(full + stage, {BYTES})\n"
 ELECTS = "            with cute.arch.elect_one():\n"
 COPIES = "            cute.copy(load, gX_tile, tTsX[None, stage], tma_bar_ptr=full + stage)\n"
 READS = "            cute.autovec_copy(tXsX[None, None, None, stage], tXrX)\n"
@@ -301,7 +296,7 @@ MISTAKES: tuple[Mistake, ...] = (
     Mistake(
         "phase_flips_every_tile",
         "run",
-        "it flips once a round",
+        "flip it after every tile",
         replace=(
             (
                 STORES + NEXT,
