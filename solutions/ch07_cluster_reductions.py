@@ -123,8 +123,8 @@ def check_matrix(name: str, x: torch.Tensor) -> None:
     if x.dim() != 2 or not 1 <= x.shape[1] <= LONGEST_ROW or x.shape[0] > 2**30:
         limits = f"M <= 2**30 and 1 <= N <= {LONGEST_ROW}"
         raise ValueError(f"{name} must be (M, N), {limits}, got {tuple(x.shape)}")
-    if x.shape[1] > 1 and x.stride(1) != 1:
-        raise ValueError(f"{name} must have contiguous rows: {name}.stride(1) == 1")
+    if (x.shape[1] > 1 and x.stride(1) != 1) or (x.shape[0] > 1 and x.stride(0) == 0):
+        raise ValueError(f"{name} must have contiguous rows, apart: strides (> 0, 1)")
 
 
 def row_alignment(x: torch.Tensor) -> int:
@@ -373,7 +373,8 @@ def contiguous_like(x: torch.Tensor, *_: torch.Tensor) -> torch.Tensor:
 
 def gradient(ctx, dy: torch.Tensor) -> torch.Tensor:
     """dX. The dY of a sum is one number with strides of 0: that one is written out first."""
-    return softmax_backward(*ctx.saved_tensors, dy if dy.stride(1) == 1 else dy.contiguous())
+    fits = dy.stride(1) == 1 and dy.stride(0) > 0
+    return softmax_backward(*ctx.saved_tensors, dy if fits else dy.contiguous())
 
 
 softmax_operator.register_autograd(

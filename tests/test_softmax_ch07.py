@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
 
 from checkers import answers
 from checkers.chapters.parts import ch07_rows as given
@@ -81,14 +83,15 @@ def test_no_rows_launch_nothing_and_one_row_one_block(on_simulator):
     assert_softmax(normal(1, 64))
 
 
-@pytest.mark.parametrize("view", ("apart", "off_boundary", "column", "same_row"))
+@pytest.mark.parametrize("view", ("apart", "off_boundary", "column", "corner", "one_expanded"))
 def test_rows_may_lie_anywhere(on_simulator, view):
     x = normal(6, 1000).cuda()
     rows = {
         "apart": x[:, 8:808],
         "off_boundary": x[:, 3:500],
         "column": x[:, 5:6],
-        "same_row": x[:1].expand(4, 1000),
+        "corner": x[5:, 7:8],
+        "one_expanded": x[0].expand(1, 1000),
     }[view]
     expected = rows.cpu().double().softmax(-1)
     assert (ch07.softmax_forward(rows).cpu() - expected).abs().max() < 1e-6
@@ -139,6 +142,7 @@ def test_each_element_crosses_the_bus_once_each_way(on_simulator):
         (lambda: torch.empty(4, 0, device="cuda"), "1 <= N"),
         (lambda: torch.empty(1, ch07.LONGEST_ROW + 1, device="cuda"), "262144"),
         (lambda: torch.empty(8, 4, device="cuda").T, "contiguous rows"),
+        (lambda: torch.empty(1, 4, device="cuda").expand(3, 4), "apart"),
     ),
 )
 def test_what_the_kernel_cannot_do_is_refused_in_words(on_simulator, make, words):
@@ -192,32 +196,32 @@ def test_the_gradient_of_a_plain_sum_is_zero(on_simulator):
     assert leaf.grad.cpu().abs().max() < 1e-7
 
 
-def test_the_operators_tell_torch_compile_their_results_form():
-    """A fake tensor stands for one on a GPU; nothing is compiled or launched."""
-    from torch._subclasses.fake_tensor import FakeTensorMode
+def test_the_gradient_may_come_as_one_row_for_all(on_simulator):
+    leaf, dy = normal(3, 300).cuda().requires_grad_(), normal(1, 300)
+    ch07.softmax(leaf).backward(dy.cuda().expand(3, 300))
+    y = normal(3, 300).softmax(-1)
+    expected = y * (dy - (y * dy).sum(-1, keepdim=True))
+    assert (leaf.grad.cpu() - expected).abs().max() < 1e-7
 
-    with FakeTensorMode(allow_non_fake_inputs=True):
-        x = torch.empty(6, 40, dtype=torch.bfloat16, device="cuda")[:, :20]
-        y = ch07.softmax(x)
+
+def test_torch_compile_is_told_the_form_of_both_results():
+    """Of a view with gaps between its rows: a fake tensor goes in, nothing is launched."""
+    with FakeTensorMode():
+        x = torch.empty(6, 40, dtype=torch.bfloat16)[:, :20]
+        y = ch07.softmax_operator(x)
         dx = ch07.softmax_backward(y, x)
     for made in (y, dx):
-        assert (made.shape, made.dtype, made.device) == (x.shape, x.dtype, x.device)
-        assert made.stride() == (20, 1)
+        assert (made.shape, made.dtype, made.stride()) == (x.shape, x.dtype, (20, 1))
 
 
-def test_a_graph_keeps_the_operator_whole():
-    from torch.fx.experimental.proxy_tensor import make_fx
+def test_a_traced_graph_keeps_forward_and_backward_whole():
+    def trained(x):
+        x = x.detach().requires_grad_()
+        return torch.autograd.grad(ch07.softmax_operator(x).square().sum(), x)
 
-    def weighted(x):
-        return ch07.softmax(x) * 2
-
-    from torch._subclasses.fake_tensor import FakeTensorMode
-
-    with FakeTensorMode():
-        x = torch.empty(4, 8, device="cuda")
-    graph = make_fx(weighted)(x).graph
-    names = [str(node.target) for node in graph.nodes if node.op == "call_function"]
-    assert names[0].startswith("kernel_ladder.softmax")
+    graph = make_fx(trained, tracing_mode="fake")(torch.empty(4, 8)).graph
+    names = {str(node.target) for node in graph.nodes if "kernel_ladder" in str(node.target)}
+    assert names == {"kernel_ladder.softmax.default", "kernel_ladder.softmax_backward.default"}
 
 
 # --- the module and its pictures -----------------------------------------------------------------
