@@ -17,7 +17,10 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import cutlass
+import cutlass.cute as cute
 import torch
+from cutlass import Float32
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 machine = importlib.import_module("checkers.machine")
@@ -38,6 +41,54 @@ def configurations(N: int, itemsize: int) -> Iterator[tuple[int, int]]:
             for block_threads in (64, 128, 256, 512, 1024):
                 if block_threads >= row_threads:
                     yield block_threads, row_threads
+
+
+@cute.jit
+def two_exchanges(m: Float32, d: Float32, slots: cute.Tensor, warps: cutlass.Constexpr):
+    """What ``whole_row`` does, as it is usually written: the maxima, then the sums, and a barrier
+    between the last read of a slot and its next write."""
+    warp, lane = cute.arch.warp_idx(), cute.arch.lane_idx()
+    row, place = warp // warps, warp % warps
+    if lane == 0:
+        slots[row, place, 0] = m
+    cute.arch.barrier()
+    largest, total = -Float32.inf, Float32(0.0)
+    if lane < warps:
+        largest = slots[row, lane, 0]
+    row_m = cute.arch.warp_reduction_max(largest)
+    origin = Float32(0.0) if row_m == -Float32.inf else row_m
+    cute.arch.barrier()
+    if lane == 0:
+        slots[row, place, 0] = d * cute.math.exp(m - origin, fastmath=True)
+    cute.arch.barrier()
+    if lane < warps:
+        total = slots[row, lane, 0]
+    return row_m, cute.arch.warp_reduction_sum(total)
+
+
+def measure_exchanges(N: int) -> list[dict]:
+    """One exchange of pairs against two, with the table's configuration. bfloat16, large grid."""
+    x = torch.randn(LARGE // N, N, device="cuda", dtype=torch.bfloat16)
+    out = torch.empty_like(x)
+    runs: dict[str, Callable] = {}
+    once = solution.whole_row
+    try:
+        for exchanges, whole_row in ((1, once), (2, two_exchanges)):
+            solution.whole_row = whole_row
+            solution.compile_softmax.cache_clear()
+            runs[str(exchanges)] = launcher(x, out, *solution.TABLE_16_BIT[N])
+    finally:
+        solution.whole_row = once
+        solution.compile_softmax.cache_clear()
+    return [
+        {
+            "name": f"{exchanges} exchange{'s' * (exchanges != '1')}",
+            "gb_s": 2 * x.nbytes / statistics.median(each) / 1e6,
+            "exchanges": int(exchanges),
+            "N": N,
+        }
+        for exchanges, each in milliseconds(runs).items()
+    ]
 
 
 def launcher(x: torch.Tensor, out: torch.Tensor, block_threads: int, row_threads: int) -> Callable:
@@ -125,7 +176,8 @@ def main() -> None:
     """Measures all lengths, prints the best of each, and writes all rows after each of them."""
     out = Path(os.environ.get("OUT", ".")) / "tune_ch06.json"
     described = machine.describe_machine()
-    rows: list[dict] = []
+    rows = [row for N in (2048, 8192) for row in measure_exchanges(N)]
+    sys.stdout.write("".join(f"N={r['N']}, {r['name']}: {r['gb_s']:.0f}\n" for r in rows))
     for grid, lengths in LENGTHS.items():
         for dtype in (torch.bfloat16, torch.float32):
             for N in lengths:

@@ -375,6 +375,8 @@ NOT_RESCALED = Diagnosis(
     passing=frozenset({"row_a_warp", "rows_share_a_warp", "all_equal"}),
     patterns=frozenset({"rows_do_not_sum_to_one"}),
 )
+# A wrong sum is one factor for all elements of a row; elements left in their warp's units aren't.
+UNSCALED_SUM = replace(UNSCALED, patterns=frozenset({"row_factor"}))
 NOT_DIVIDED = Diagnosis(
     "The rows do not sum to 1: the division by the row's sum is missing, or another sum was taken.",
     SOFTMAX,
@@ -438,6 +440,7 @@ ROWS: tuple[Diagnosis, ...] = (
     ROWS_MINUS_INF,
     NO_MAXIMUM,
     SLOTS_OF_ANOTHER_ROW,
+    UNSCALED_SUM,
     NOT_RESCALED,
     UNSCALED,
     NOT_DIVIDED,
