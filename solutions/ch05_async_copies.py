@@ -1,8 +1,8 @@
 """Copies that the hardware makes by itself, while the threads compute: silu(x) three times.
 
-Three kernels of the same function, each with one idea more: a ring of stages that every thread fills
-for itself with cp.async; one bulk copy for a whole tile, reported by an mbarrier; a ring that one
-warp keeps full by TMA for the warps that compute. Read them in that order. Names as in chapter 4:
+Three kernels of the same function, each with one idea more: a ring of stages that every thread
+fills for itself with cp.async; one bulk copy for a whole tile, reported by an mbarrier; a ring that
+one warp keeps full by TMA for the warps that compute. Read them in that order. Names as in chapter 4:
 gX is a tile in global memory, sX the same in shared memory, tXsX a thread's part of it.
 """
 
@@ -31,7 +31,7 @@ THREADS = 128  # that compute, in each block
 
 
 def silu(x: cute.TensorSSA) -> cute.TensorSSA:
-    """x / (1 + exp(-x)), in float32 and rounded once. Two of its instructions are slow: ex2, rcp."""
+    """x / (1 + exp(-x)), in float32 and rounded once. Two instructions are slow: ex2, rcp."""
     wide = x.to(cutlass.Float32)
     sigmoid = cute.math.rcp(1.0 + cute.math.exp(-wide, fastmath=True), approx=True, ftz=True)
     return (wide * sigmoid).to(x.element_type)
@@ -62,12 +62,12 @@ def blocks_for(tiles: int, blocks: int | None, blocks_per_sm: int) -> int:
 # %% exercise ch05.pipelined_silu
 VECTORS = 2  # 16-byte copies of one thread in a stage; a tile is 4 KiB
 STAGES = 4  # one is computed on, three are on their way: 12 KiB a block
-BLOCKS_PER_SM = 12
+BLOCKS_PER_SM = 12  # their stages fill most of an SM's shared memory
 
 
 @cute.jit
 def start_copy(tiled_copy: cute.TiledCopy, mX: cute.Tensor, tXsX: cute.Tensor, tile: cutlass.Int32):
-    """Starts this thread's copies of a tile into a stage, as one group. Past the end: an empty group.
+    """Starts this thread's copies of a tile into a stage, as one group; past the end an empty one.
 
     mX: (vectors, elements of a vector).  tXsX: this thread's part of one stage.
     """
@@ -127,7 +127,7 @@ def pipelined_silu_kernel(
     )
     tXsX = tiled_copy.get_slice(tidx).partition_D(sX)  # ((vector, 1), VECTORS, 1, STAGES)
     tXrX = cute.make_rmem_tensor_like(tXsX[None, None, None, 0])
-    ### BEGIN SOLUTION start STAGES - 1 tiles; for each tile wait, read, start, finish; wait for all (10 lines)
+    ### BEGIN SOLUTION STAGES - 1 tiles ahead; then rounds: wait, read, start, finish (11 lines)
     for stage in cutlass.range_constexpr(STAGES - 1):
         start_copy(tiled_copy, mX, tXsX[None, None, None, stage], bidx + stage * grid)
     stage = cutlass.Int32(0)
@@ -147,7 +147,7 @@ def pipelined_silu_launch(
     mX: cute.Tensor, mO: cute.Tensor, blocks: cutlass.Int32, stream: cuda.CUstream
 ):
     """Blocks of THREADS threads, neighbouring threads on neighbouring vectors."""
-    ### BEGIN SOLUTION the atom that copies 16 bytes from global to shared memory (3 lines)
+    ### BEGIN SOLUTION the atom that copies 16 bytes from global to shared memory (1 line)
     load = cute.make_copy_atom(cpasync.CopyG2SOp(), mX.element_type, num_bits_per_copy=VECTOR_BITS)
     ### END SOLUTION
     store = cute.make_copy_atom(
@@ -201,12 +201,12 @@ def pipelined_silu(x: torch.Tensor, blocks: int | None = None) -> torch.Tensor:
 # %% exercise ch05.bulk_silu
 BULK_VECTORS = 4  # 16-byte vectors of one thread in a tile
 BULK_BYTES = THREADS * BULK_VECTORS * VECTOR_BITS // 8  # one copy: 8 KiB
-BULK_BLOCKS_PER_SM = 16  # 128 KiB of an SM's shared memory
+BULK_BLOCKS_PER_SM = 12  # what 40 registers a thread allow; 96 KiB in flight
 
 
 @cute.kernel
 def bulk_silu_kernel(mX: cute.Tensor, mO: cute.Tensor, tv_layout: cute.Layout):
-    """Tiles bidx, bidx + grid ...: one thread asks for a tile, all wait for it. mX: (tiles, TILE)."""
+    """Tiles bidx, bidx + grid ...: one thread asks, all wait. mX: (tiles, TILE)."""
     tidx, _, _ = cute.arch.thread_idx()
     bidx, _, _ = cute.arch.block_idx()
     grid, _, _ = cute.arch.grid_dim()
@@ -216,7 +216,7 @@ def bulk_silu_kernel(mX: cute.Tensor, mO: cute.Tensor, tv_layout: cute.Layout):
     tXsX = cute.composition(sX, tv_layout)[(tidx, (None, None))]  # (vector, BULK_VECTORS)
     tXrX, tXrO = (cute.make_rmem_tensor_like(tXsX) for _ in range(2))
     bulk = cute.make_copy_atom(cpasync.CopyBulkG2SOp(), mX.element_type)
-    ### BEGIN SOLUTION the barrier: one arrival a phase, and known to all before it is used (4 lines)
+    ### BEGIN SOLUTION the barrier: its count, and known to all before it is used (4 lines)
     if tidx == 0:
         cute.arch.mbarrier_init(mbar, 1)  # who arrives: the thread that starts the copy
     cute.arch.mbarrier_init_fence()
@@ -293,7 +293,7 @@ def bulk_silu(x: torch.Tensor, blocks: int | None = None) -> torch.Tensor:
 CONSUMER_WARPS = THREADS // 32  # the producer is one warp more
 RING_STAGES = 4
 RING_ROWS, RING_ROW_BYTES = 16, 512  # a tile: 8 KiB, a warp reads a row at once
-RING_BLOCKS_PER_SM = 6
+RING_BLOCKS_PER_SM = 6  # 33 KiB each
 
 
 @cute.jit

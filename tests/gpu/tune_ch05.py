@@ -66,10 +66,13 @@ class Variant:
 
 
 def most_blocks(kernel: str, tile: int, stages: int) -> int:
-    """Blocks that fit on an SM."""
+    """Blocks that an SM holds at once; more would wait for the first to end, and then run alone.
+
+    Registers by what ptxas gives these kernels, rounded up: 24 and one for each 512 bytes of tile."""
     warps = 5 if kernel == "ring" else 4
+    registers = -(-(24 + tile // 512) // 8) * 8
     shared = SHARED_PER_SM // (stages * tile + SHARED_OF_A_BLOCK)
-    return min(WARPS_PER_SM // warps, shared, 32)
+    return min(WARPS_PER_SM // warps, 65536 // (32 * registers) // warps, shared, 32)
 
 
 def variants(dtype: str) -> Iterator[Variant]:
