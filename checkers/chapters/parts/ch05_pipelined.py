@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+from dataclasses import replace
+
 from checkers.chapters.parts.ch05_common import (
     ANY_KERNEL,
     argument_is,
+    argument_mentions,
     in_a_loop_over_tiles,
     loop_without_step,
     stands_before,
+    within,
 )
 from checkers.exercise import Diagnosis, Mistake
 from checkers.grading import syntax
@@ -29,6 +34,14 @@ GROUPS, AHEAD, PAST_THE_END = "Groups", "How far ahead", "Past the end"
 
 EARLY = "fault:read_before_wait"
 
+NO_ATOM = syntax.no_call("cutlass.cute.nvgpu.cpasync.CopyG2SOp")
+THROUGH_REGISTERS = Diagnosis(
+    "The copy atom loads into registers and stores from there: the thread waits. The atom that goes "
+    "on by itself is cpasync.CopyG2SOp().",
+    "A copy that nobody waits for",
+    error="rule:asynchronous",
+)
+
 DIAGNOSES: tuple[Diagnosis, ...] = (
     *ANY_KERNEL,
     Diagnosis(
@@ -38,13 +51,8 @@ DIAGNOSES: tuple[Diagnosis, ...] = (
         stage="compile",
         error="expects pred",
     ),
-    Diagnosis(
-        "The copy atom loads into registers and stores from there: the thread waits. The atom that "
-        "goes on by itself is cpasync.CopyG2SOp().",
-        "A copy that nobody waits for",
-        source=syntax.no_call("cutlass.cute.nvgpu.cpasync.CopyG2SOp"),
-        error=":",
-    ),
+    THROUGH_REGISTERS,
+    replace(THROUGH_REGISTERS, stage="run", source=NO_ATOM, error=""),
     Diagnosis(
         "The loop goes from tile to tile, so blocks compute each other's tiles: a block's next "
         "tile lies `grid` tiles further.",
@@ -78,6 +86,19 @@ DIAGNOSES: tuple[Diagnosis, ...] = (
         "wait_group(STAGES - 1) waits for none of them.",
         AHEAD,
         source=argument_is(WAIT, 0, "STAGES - 1", "STAGES"),
+        error=EARLY,
+    ),
+    Diagnosis(
+        "Past the end nothing is committed, so the last waits count too few groups. Start the copy "
+        "all the same: its predicate is off, and the group is empty.",
+        PAST_THE_END,
+        source=syntax.any_of(within("start_copy", ast.If), within(GROUP, ast.If)),
+        error=EARLY,
+    ),
+    Diagnosis(
+        "Always the same stage is read: the tile of this round is in tXsX[None, None, None, stage].",
+        AHEAD,
+        source=syntax.negated(argument_mentions("cute.autovec_copy", 0, "stage")),
         error=EARLY,
     ),
     Diagnosis(
@@ -138,6 +159,9 @@ WAITS = "        cute.arch.cp_async_wait_group(STAGES - 2)"
 COMMITS = "    cute.arch.cp_async_commit_group()\n"
 COPIES = "    cute.copy(tiled_copy, tXgX, tXsX, pred=tXpX)\n"
 READS = "        cute.autovec_copy(tXsX[None, None, None, stage], tXrX)\n"
+STARTS = (
+    "        start_copy(tiled_copy, mX, tXsX[None, None, None, free], tile + (STAGES - 1) * grid)\n"
+)
 
 MISTAKES: tuple[Mistake, ...] = (
     Mistake("no_wait", "run", "No round waits for its tile", replace=((WAITS, "        #"),)),
@@ -165,6 +189,18 @@ MISTAKES: tuple[Mistake, ...] = (
         "run",
         "start STAGES - 1 tiles before the loop",
         replace=(("range_constexpr(STAGES - 1):", "range_constexpr(STAGES - 2):"),),
+    ),
+    Mistake(
+        "no_empty_groups",
+        "run",
+        "the last waits count too few groups",
+        replace=((STARTS, f"        if tile + (STAGES - 1) * grid < tiles:\n    {STARTS}"),),
+    ),
+    Mistake(
+        "reads_stage_0",
+        "run",
+        "Always the same stage is read",
+        replace=((READS, READS.replace(", stage]", ", 0]")),),
     ),
     Mistake(
         "no_last_wait",

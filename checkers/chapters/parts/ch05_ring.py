@@ -10,6 +10,7 @@ from checkers.chapters.parts.ch05_common import (
     argument_mentions,
     init_counts,
     keyword_mentions,
+    loop_without_step,
     stands_before,
     within,
 )
@@ -50,6 +51,13 @@ DIAGNOSES: tuple[Diagnosis, ...] = (
         "The tiles don't come by TMA: copy with the atom `load`, from tTgX to tTsX.",
         ROLES,
         error="rule:tma",
+    ),
+    Diagnosis(
+        "A loop goes from tile to tile: producer and consumers have to walk over the same tiles, and "
+        "a block's next one lies `grid` tiles further.",
+        ROLES,
+        stage="run",
+        source=loop_without_step,
     ),
     Diagnosis(
         "All 32 lanes of the producer arrive at `full`, which takes one arrival: put "
@@ -137,6 +145,13 @@ DIAGNOSES: tuple[Diagnosis, ...] = (
         error=STUCK,
     ),
     Diagnosis(
+        "The consumers read another stage than the one that they waited for: the tile is in "
+        "tXsX[None, None, None, stage].",
+        TWO_BARRIERS,
+        source=syntax.negated(argument_mentions("cute.autovec_copy", 0, "stage")),
+        error=EARLY,
+    ),
+    Diagnosis(
         "The stage is given back before it is read: the producer may fill it again at once.",
         GIVE_BACK,
         source=stands_before(ARRIVE, "cute.autovec_copy"),
@@ -155,6 +170,13 @@ DIAGNOSES: tuple[Diagnosis, ...] = (
         source=syntax.no_call("cute.arch.sync_warp"),
         error="check:race",
     ),
+    Diagnosis(
+        "The values belong to other tiles: tile number `tile` lies in row tile // column_tiles and "
+        "column tile % column_tiles of the tiles, for the producer and for the consumers.",
+        ROLES,
+        stage="run",
+        error="check:values",
+    ),
 )
 
 FENCES = "    cute.arch.mbarrier_init_fence()\n"
@@ -171,6 +193,7 @@ ARRIVES = "                cute.arch.mbarrier_arrive(empty + stage)\n"
 STORES = "            store_silu(tXrX, tiled_copy, mO, tiler, where)\n"
 NEXT = "            stage, phase = next_stage(stage, phase)\n"
 CONSUMERS = "mbarrier_init(empty + stage, CONSUMER_WARPS)"
+FILLS_FROM = "        for tile in range(bidx, row_tiles * column_tiles, grid):\n" + EMPTY_WAITS
 START = "stage, phase = cutlass.Int32(0), "
 
 MISTAKES: tuple[Mistake, ...] = (
@@ -268,6 +291,29 @@ MISTAKES: tuple[Mistake, ...] = (
         "run",
         "All 32 lanes of the producer arrive",
         replace=((ELECTS + EXPECTS, EXPECTS[4:]),),
+    ),
+    Mistake(
+        "reads_stage_0",
+        "run",
+        "read another stage than the one",
+        replace=((READS, READS.replace(", stage]", ", 0]")),),
+    ),
+    Mistake(
+        "producer_takes_every_tile",
+        "run",
+        "have to walk over the same tiles",
+        replace=((FILLS_FROM, FILLS_FROM.replace(", grid)", ")")),),
+    ),
+    Mistake(
+        "rows_and_columns_swapped",
+        "run",
+        "The values belong to other tiles",
+        replace=(
+            (
+                "tTgX[None, tile // column_tiles, tile % column_tiles]",
+                "tTgX[None, tile // row_tiles, tile % row_tiles]",
+            ),
+        ),
     ),
     Mistake(
         "copy_inside_elect_one",
