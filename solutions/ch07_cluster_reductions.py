@@ -214,13 +214,14 @@ def row_pairs_kernel(mX: cute.Tensor, mM: cute.Tensor, mD: cute.Tensor, tile: cu
 def row_pairs(x: torch.Tensor, blocks: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Each row's maximum m and sum d of exp(x - m), as every block of its cluster has them.
 
-    x: (M, N) float32, float16 or bfloat16, rows contiguous, N <= 262144.  blocks: 2, 4, 8 or 16.
+    x: (M, N) float32, float16 or bfloat16, rows contiguous.  blocks: 2, 4, 8 or 16, and
+       N <= 4096 * blocks: a thread's 64 elements stay in its registers.
     Returns m and d, (M, blocks) float32 each, equal along a row. Reads M*N*itemsize bytes.
     Raises ValueError naming the argument and what it must be.
     """
     check_matrix("x", x)
-    if blocks not in (2, 4, 8, 16):
-        raise ValueError(f"blocks must be 2, 4, 8 or 16, got {blocks}")
+    if blocks not in (2, 4, 8, 16) or x.shape[1] > 4096 * blocks:
+        raise ValueError(f"blocks must be 2, 4, 8 or 16, at least N / 4096, got {blocks}")
     m, d = (torch.empty(x.shape[0], blocks, device=x.device) for _ in range(2))
     run(row_pairs_kernel, Tile(x.shape[1], row_alignment(x) // x.itemsize, 64, 64, blocks), x, m, d)
     return m, d

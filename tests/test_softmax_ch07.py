@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import cutlass.cute as cute
 import pytest
 import torch
+from cutlass.cute.runtime import make_fake_stream, make_fake_tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -15,6 +18,7 @@ from checkers import answers
 from checkers.chapters.parts import ch07_rows as given
 from checkers.course import Course
 from checkers.exercise import Tolerance
+from checkers.grading import resources, sass
 from checkers.grading.compare import compare
 from checkers.lessons import drawings_ch07
 from checkers.simulator.launch import simulating
@@ -239,6 +243,37 @@ def test_the_table_covers_every_length_with_tiles_that_fit():
             assert tile.blocks == 1 or tile.row_threads % 32 == 0
             assert tile.columns // tile.row_threads <= 64, "more than 64 elements a thread spill"
             assert tile.columns * tile.blocks >= N
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("vector_bytes", (16, 2), ids=("aligned", "odd"))
+@pytest.mark.parametrize("N", ch07.TILES)
+def test_each_tile_compiles_in_two_seconds_and_its_registers_fit(N, vector_bytes, tmp_path):
+    for column, tiling in enumerate(ch07.TILES[N]):
+        dtype = (torch.bfloat16, torch.float32)[column % 2]
+        vector = max(1, vector_bytes // dtype.itemsize)
+        tile = ch07.Tile(N if vector > 1 else N - 1, vector, *tiling)
+        kernel, tensors = (ch07.softmax_kernel, 2) if column < 2 else (ch07.backward_kernel, 3)
+        seconds, registers = compiled_for_hopper(kernel, tile, dtype, tensors, tmp_path)
+        assert seconds < 2.0
+        assert registers * tile.block_threads <= 65536
+
+
+def compiled_for_hopper(kernel, tile, dtype, tensors, folder) -> tuple[float, int]:
+    """Seconds of this process's CPU time, and registers a thread."""
+    align = tile.vector * dtype.itemsize
+    stride = cute.sym_int64(divisibility=tile.vector)
+    shape = (cute.sym_int(), cute.sym_int())
+    fake = make_fake_tensor(ch07.CUTE_DTYPE[dtype], shape, (stride, 1), assumed_align=align)
+    begin = time.process_time()
+    options = f"--gpu-arch sm_90a --keep-cubin --dump-dir {folder}"
+    compiled = cute.compile(
+        ch07.launch, kernel, (fake,) * tensors, make_fake_stream(), tile, options=options
+    )
+    seconds = time.process_time() - begin
+    usage = sass.run_tool("cuobjdump", ("--dump-resource-usage",), compiled.artifacts.CUBIN)
+    (kernel_usage,) = resources.parse_resource_usage(usage).values()
+    return seconds, kernel_usage["REG"]
 
 
 def test_the_softmax_is_under_350_lines():
