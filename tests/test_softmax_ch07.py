@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from collections.abc import Iterator
@@ -243,6 +244,25 @@ def test_the_table_covers_every_length_with_tiles_that_fit():
             assert tile.blocks == 1 or tile.row_threads % 32 == 0
             assert tile.columns // tile.row_threads <= 64, "more than 64 elements a thread spill"
             assert tile.columns * tile.blocks >= N
+
+
+MEASURED = ROOT / "docs" / "data" / "tune_ch07_h200.json"
+
+
+@pytest.mark.skipif(not MEASURED.exists(), reason="tests/gpu/tune_ch07.py has not been run yet")
+def test_the_tables_tiles_are_the_fastest_that_were_measured():
+    """Within a percent: two runs of one tile differ by as much."""
+    rows = [row for row in json.loads(MEASURED.read_text())["rows"] if row["name"] == "tile"]
+    for N, entry in ch07.TILES.items():
+        for column, tiling in enumerate(entry):
+            op = ("forward", "backward")[column // 2]
+            dtype = ("bfloat16", "float32")[column % 2]
+            ratios = {
+                (row["block_threads"], row["row_threads"], row["blocks"]): row["ratio_to_copy"]
+                for row in rows
+                if (row["op"], row["dtype"], row["N"]) == (op, dtype, N)
+            }
+            assert ratios[tiling] >= 0.99 * max(ratios.values()), (N, op, dtype)
 
 
 @pytest.mark.slow

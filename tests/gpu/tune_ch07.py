@@ -10,8 +10,10 @@ bytes written. Small grids are timed in CUDA graphs.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import json
+import math
 import multiprocessing
 import os
 import statistics
@@ -23,7 +25,10 @@ from pathlib import Path
 from typing import Any
 
 import cuda.bindings.driver as cuda
+import cutlass
+import cutlass.cute as cute
 import torch
+from cutlass import Float32
 from cutlass.cute.runtime import from_dlpack
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -88,10 +93,70 @@ def chosen_tiling(job: Job) -> Tiling:
     return entry[2 * (job.op == "backward") + (job.dtype.itemsize == 4)]
 
 
-def bind(job: Job, tiling: Tiling, tensors: tuple[torch.Tensor, ...]) -> Callable[[], None]:
-    """A compiled launch on these tensors, without arguments."""
+LOG2_E = math.log2(math.e)
+
+
+@cute.jit
+def fused_pair(x: cute.TensorSSA, tile: cutlass.Constexpr):
+    """warp_pair with one multiply-add in place of a subtraction and a product. It overflows where
+    |m| is more than 2.3e38, so the solution doesn't have it."""
+    lanes = min(tile.row_threads, 32)
+    m = x.reduce(cute.ReductionOp.MAX, -Float32.inf, 0)
+    m = cute.arch.warp_reduction_max(m, threads_in_group=lanes)
+    shift = Float32(0.0) if m == -Float32.inf else m * LOG2_E
+    e = cute.math.exp2(x * LOG2_E - shift, fastmath=True)
+    d = e.reduce(cute.ReductionOp.ADD, Float32(0.0), 0)
+    return e, m, cute.arch.warp_reduction_sum(d, threads_in_group=lanes)
+
+
+@cute.jit
+def launch_in_clusters(
+    kernel: cutlass.Constexpr, tensors, stream: cuda.CUstream, tile: cutlass.Constexpr
+):
+    """launch, with a cluster also where it has one block."""
+    kernel(*tensors, tile).launch(
+        grid=(cute.ceil_div(tensors[0].shape[0], tile.rows), tile.blocks, 1),
+        block=(tile.block_threads, 1, 1),
+        cluster=(1, tile.blocks, 1),
+        stream=stream,
+    )
+
+
+# What is done in another way than in the solution: which of its functions, and by which.
+VARIANTS: dict[str, tuple[str, Callable]] = {
+    "fused": ("warp_pair", fused_pair),
+    "cluster_of_1": ("launch", launch_in_clusters),
+}
+
+
+def variants(job: Job) -> list[str]:
+    """Those that are measured beside the table's own tile."""
+    if job.op == "small_grid":
+        return ["cluster_of_1"]
+    return ["fused"] if job.op == "forward" and job.N in (1024, 16384, 65536, 262144) else []
+
+
+@functools.cache
+def compiled_kernel(job: Job, tiling: Tiling, variant: str) -> Callable:
+    """The solution's kernel in one of its forms. It is traced with what its module has then."""
     kernel = solution.backward_kernel if job.op == "backward" else solution.softmax_kernel
-    compiled = solution.compile_kernel(kernel, job.tile(tiling), ((job.dtype, 16),) * job.tensors)
+    forms = ((job.dtype, 16),) * job.tensors
+    if not variant:
+        return solution.compile_kernel(kernel, job.tile(tiling), forms)
+    name, other = VARIANTS[variant]
+    own = getattr(solution, name)
+    setattr(solution, name, other)
+    try:
+        return solution.compile_kernel.__wrapped__(kernel, job.tile(tiling), forms)
+    finally:
+        setattr(solution, name, own)
+
+
+def bind(
+    job: Job, tiling: Tiling, variant: str, tensors: tuple[torch.Tensor, ...]
+) -> Callable[[], None]:
+    """A compiled launch on these tensors, without arguments."""
+    compiled = compiled_kernel(job, tiling, variant)
     arguments = tuple(from_dlpack(t, assumed_align=16).mark_layout_dynamic(1) for t in tensors)
 
     def launch() -> None:
@@ -177,19 +242,20 @@ def inputs(job: Job) -> tuple[torch.Tensor, ...]:
 
 def measure(job: Job) -> list[dict[str, Any]]:
     """Compile, then, alone on the GPU, check and time."""
-    kernels = {}
-    for tiling in tilings(job):
-        try:  # for tensors of one row, so that nothing large waits for its turn
-            small = tuple(torch.empty(1, job.N, dtype=job.dtype, device="cuda") for _ in range(3))
-            bind(job, tiling, small[: job.tensors])
-            kernels[tiling] = str(tiling)
+    tried = [(tiling, "") for tiling in tilings(job)]
+    tried += [(chosen_tiling(job), variant) for variant in variants(job)]
+    names = {}
+    for tiling, variant in tried:
+        try:
+            compiled_kernel(job, tiling, variant)
+            names[f"{tiling} {variant}".strip()] = tiling, variant
         except Exception as error:
-            sys.stderr.write(f"{job} {tiling} does not compile: {error!r:.150}\n")
+            sys.stderr.write(f"{job} {tiling} {variant} does not compile: {error!r:.150}\n")
     with TURN:
         tensors = inputs(job)
         launches = {}
-        for tiling, name in kernels.items():
-            launch = bind(job, tiling, tensors)
+        for name, (tiling, variant) in names.items():
+            launch = bind(job, tiling, variant, tensors)
             tensors[-1].fill_(float("nan"))
             launch()
             check(job, tiling, tensors)
@@ -200,9 +266,8 @@ def measure(job: Job) -> list[dict[str, Any]]:
         times = timed({n: graphed(f) for n, f in launches.items()} if small_grid else launches)
         moved = {name: job.tensors * tensors[0].nbytes * repeated for name in times}
         moved["copy"] = 2 * tensors[0].nbytes * repeated
-        del tensors, launches
+        del tensors, launches, launch
         torch.cuda.empty_cache()
-    names = {name: tiling for tiling, name in kernels.items()}
     copy = [moved["copy"] / t for t in times["copy"]]
     rows = []
     for name, milliseconds in times.items():
@@ -212,17 +277,19 @@ def measure(job: Job) -> list[dict[str, Any]]:
             "dtype": str(job.dtype).removeprefix("torch."),
             "M": job.M,
             "N": job.N,
-            "name": "tile" if name in names else name,
+            "name": (names[name][1] or "tile") if name in names else name,
             "gb_s": round(statistics.median(rates) / 1e6, 1),
             "ratio_to_copy": round(
                 statistics.median(a / b for a, b in zip(rates, copy, strict=True)), 4
             ),
-            "chosen": names.get(name) == chosen_tiling(job),
+            "chosen": names.get(name) == (chosen_tiling(job), ""),
         }
         if name in names:
-            row |= dict(zip(("block_threads", "row_threads", "blocks"), names[name], strict=True))
+            keys = ("block_threads", "row_threads", "blocks")
+            row |= dict(zip(keys, names[name][0], strict=True))
         rows.append(row)
-    return rows
+    best = max((row for row in rows if row["name"] == "tile"), key=lambda row: row["ratio_to_copy"])
+    return [row | {"best": row is best} for row in rows]
 
 
 def start(turn: Any) -> None:
@@ -240,9 +307,10 @@ def table(rows: list[dict[str, Any]]) -> str:
         mine.sort(key=lambda row: -row["ratio_to_copy"])
         shown = []
         for row in mine[:6] + [row for row in mine[6:] if row["name"] != "tile" or row["chosen"]]:
-            tile = f"({row['block_threads']}, {row['row_threads']}, {row['blocks']})" if (
-                row["name"] == "tile"
-            ) else row["name"]  # fmt: skip
+            tile = row["name"]
+            if "blocks" in row:
+                tile = f"({row['block_threads']}, {row['row_threads']}, {row['blocks']})"
+                tile += f" {row['name']}" * (row["name"] != "tile")
             shown.append(f"{'*' if row['chosen'] else ''}{tile} {row['ratio_to_copy']:.3f}")
         lines.append(f"{key[0]:10} {key[1]:8} {key[2]:6}  {'  '.join(shown)}")
     return "\n".join(lines)
