@@ -20,7 +20,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -123,17 +123,26 @@ def launch_in_clusters(
 
 
 # What is done in another way than in the solution: which of its functions, and by which.
-VARIANTS: dict[str, tuple[str, Callable]] = {
+REPLACED: dict[str, tuple[str, Callable]] = {
     "fused": ("warp_pair", fused_pair),
     "cluster_of_1": ("launch", launch_in_clusters),
 }
+STEPS = (1024, 8192, 65536, 262144)  # where the path from chapter 4 is measured
 
 
-def variants(job: Job) -> list[str]:
-    """Those that are measured beside the table's own tile."""
+def variants(job: Job) -> list[tuple[Tiling, str]]:
+    """What is measured beside the tiles: "fused", "cluster_of_1", and two steps of the path:
+    "scalar", loads of one element, and "one_block", a row in one block, whatever it spills."""
+    chosen = chosen_tiling(job)
     if job.op == "small_grid":
-        return ["cluster_of_1"]
-    return ["fused"] if job.op == "forward" and job.N in (1024, 16384, 65536, 262144) else []
+        return [(chosen, "cluster_of_1")]
+    if job.op == "backward":
+        return []
+    found = [(chosen, "fused")] if job.N in (1024, 16384, 65536, 262144) else []
+    if job.N in STEPS and job.dtype == torch.bfloat16:
+        threads = min(1024, job.N // 8)
+        found += [(chosen, "scalar"), ((threads, threads, 1), "one_block")]
+    return found
 
 
 @functools.cache
@@ -141,13 +150,14 @@ def compiled_kernel(job: Job, tiling: Tiling, variant: str) -> Callable:
     """The solution's kernel in one of its forms. It is traced with what its module has then."""
     kernel = solution.backward_kernel if job.op == "backward" else solution.softmax_kernel
     forms = ((job.dtype, 16),) * job.tensors
-    if not variant:
-        return solution.compile_kernel(kernel, job.tile(tiling), forms)
-    name, other = VARIANTS[variant]
+    tile = replace(job.tile(tiling), vector=1) if variant == "scalar" else job.tile(tiling)
+    if variant not in REPLACED:
+        return solution.compile_kernel(kernel, tile, forms)
+    name, other = REPLACED[variant]
     own = getattr(solution, name)
     setattr(solution, name, other)
     try:
-        return solution.compile_kernel.__wrapped__(kernel, job.tile(tiling), forms)
+        return solution.compile_kernel.__wrapped__(kernel, tile, forms)
     finally:
         setattr(solution, name, own)
 
@@ -243,7 +253,7 @@ def inputs(job: Job) -> tuple[torch.Tensor, ...]:
 def measure(job: Job) -> list[dict[str, Any]]:
     """Compile, then, alone on the GPU, check and time."""
     tried = [(tiling, "") for tiling in tilings(job)]
-    tried += [(chosen_tiling(job), variant) for variant in variants(job)]
+    tried += variants(job)
     names = {}
     for tiling, variant in tried:
         try:
