@@ -47,6 +47,7 @@ class Tile:
     pairs = property(lambda tile: tile.warps * tile.blocks)  # of a row, one a warp
     steps = property(lambda tile: -(-tile.N // (tile.vector * tile.row_threads * tile.blocks)))
     columns = property(lambda tile: tile.steps * tile.vector * tile.row_threads)  # of a block
+    whole = property(lambda tile: tile.columns * tile.blocks == tile.N)  # no vector is missing
 
 
 def partition(tile: Tile, *tensors: cute.Tensor) -> tuple:
@@ -66,15 +67,16 @@ def partition(tile: Tile, *tensors: cute.Tensor) -> tuple:
     tXpX = cute.make_rmem_tensor((1, 1, tXcX.shape[2]), Boolean)
     for v in range(tXcX.shape[2]):
         row, column = tXcX[0, 0, v]
-        whole = tile.N == tile.columns * tile.blocks  # then only rows can be missing
-        tXpX[0, 0, v] = row < M if whole else cute.elem_less((row, column), (M, tile.N))
+        exists = row < M if tile.whole else cute.elem_less((row, column), (M, tile.N))
+        tXpX[0, 0, v] = exists
     return atom, tXpX, *parts
 
 
-def load(atom: cute.CopyAtom, tXgX: cute.Tensor, tXpX: cute.Tensor, padding: float):
-    """This thread's elements as float32, and ``padding`` where there is none."""
+def load(tile: Tile, atom: cute.CopyAtom, tXgX: cute.Tensor, tXpX: cute.Tensor, padding: float):
+    """This thread's elements as float32, and ``padding`` where a row has none."""
     tXrX = cute.make_rmem_tensor_like(tXgX)
-    tXrX.fill(tXrX.element_type(padding))
+    if not tile.whole:
+        tXrX.fill(tXrX.element_type(padding))
     cute.copy(atom, tXgX, tXrX, pred=tXpX)
     return tXrX.load().to(Float32)
 
@@ -205,7 +207,7 @@ def row_pairs_kernel(mX: cute.Tensor, mM: cute.Tensor, mD: cute.Tensor, tile: cu
     cute.arch.mbarrier_init_fence()
     cute.arch.cluster_arrive_relaxed()  # early: the loads below take longer than the news
     ### END SOLUTION
-    _, m, d = warp_pair(load(atom, tXgX, tXpX, -math.inf), tile)
+    _, m, d = warp_pair(load(tile, atom, tXgX, tXpX, -math.inf), tile)
     m, d = cluster_pair(m, d, slots, mbar, tile)
     if tidx == 0:
         mM[bidx, rank], mD[bidx, rank] = m, d
@@ -309,7 +311,7 @@ def softmax_kernel(mX: cute.Tensor, mO: cute.Tensor, tile: cutlass.Constexpr):
     atom, tXpX, tXgX, tXgO = partition(tile, mX, mO)
     slots, mbar = open_exchange(tile)
     ### BEGIN SOLUTION load, the warp's pair, the row's pair, scale, store (6 lines)
-    e, m, d = warp_pair(load(atom, tXgX, tXpX, -math.inf), tile)
+    e, m, d = warp_pair(load(tile, atom, tXgX, tXpX, -math.inf), tile)
     row_m, row_d = m, d
     if const_expr(tile.pairs > 1):
         row_m, row_d = row_pair(m, d, slots, mbar, tile)
@@ -339,7 +341,7 @@ def backward_kernel(mY: cute.Tensor, mdY: cute.Tensor, mdX: cute.Tensor, tile: c
     """dX = Y * (dY - the row's sum of Y * dY). mY, mdY, mdX: (M, N)."""
     atom, tXpX, tXgY, tXgdY, tXgdX = partition(tile, mY, mdY, mdX)
     slots, mbar = open_exchange(tile)
-    y, dy = (load(atom, part, tXpX, 0.0) for part in (tXgY, tXgdY))
+    y, dy = (load(tile, atom, part, tXpX, 0.0) for part in (tXgY, tXgdY))
     dot = (y * dy).reduce(cute.ReductionOp.ADD, Float32(0.0), 0)
     dot = cute.arch.warp_reduction_sum(dot, threads_in_group=min(tile.row_threads, 32))
     if const_expr(tile.pairs > 1):
