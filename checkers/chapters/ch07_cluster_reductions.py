@@ -171,7 +171,7 @@ SOFTMAX = Exercise(
     cases=(
         case("part_of_a_warp", "8 lanes a row", 9, 40, "float32"),
         case("one_warp", "a warp a row, four rows a block", 5, 256, "bfloat16"),
-        case("two_warps", "two rows a block, two warps each", 3, 1024, "bfloat16"),
+        case("two_warps", "two rows a block, two warps each", 3, 4096, "bfloat16"),
         case("block", "a block a row", 2, 2048, "float16"),
         case("sixteen_warps", "16 warps a row", 2, 9000, "float32"),
         case("cluster", "4 blocks a row", 2, 32768, "bfloat16"),
