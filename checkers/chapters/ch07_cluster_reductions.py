@@ -329,6 +329,5 @@ BENCH = Bench(
         Implementation("torch.compile", load_compiled),
         Implementation("triton", load_triton, forward_only),
         Implementation("eager", lambda: by_operands(softmax_of, gradient_of)),
-        Implementation("copy", lambda: torch.clone, forward_only),
     ),
 )
