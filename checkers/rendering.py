@@ -20,7 +20,7 @@ and texts name it. Three ways to do so use this module:
   ``<!-- data: value STEM implementation=solution N=256 : median -->4230<!-- /data -->``.
   Kinds: ``value QUERY``, ``ratio QUERY``, ``provenance STEM``, ``bench-table STEM
   [implementations=...] [cases=...]``, ``table STEM columns=a,b [FILTER ...]``, and ``simulator NAME``
-  for what simulator/documentation.py makes. A case with two parameters is M=4&N=256 there.
+  for what simulator_page.py makes. A case with two parameters is M=4&N=256 there.
 
 A file or a row that doesn't exist yet renders as "(not measured yet)", and ``misses()`` says which
 (the build prints them; a finished repository has none). A query that can't be read, or that
@@ -358,7 +358,7 @@ def _render_block(what: str) -> str:
     if kind == "provenance":
         return provenance(rest.strip())
     if kind == "simulator":
-        from checkers.simulator import documentation  # only its own page needs it
+        from checkers import simulator_page as documentation  # only its own page needs it
 
         return documentation.render(rest.strip())
     stem, *words = rest.split()

@@ -6,8 +6,8 @@ import pytest
 
 from checkers.grading import sass
 from checkers.grading.assembly import Instruction, Kernel, ptx_kernel
-from checkers.simulator.parser import PtxSyntaxError
-from checkers.simulator.program import Place
+from checkers.simulator.ptx.parser import PtxSyntaxError
+from checkers.simulator.ptx.program import Place
 
 TEXT = """\
 .version 8.8

@@ -12,11 +12,11 @@ from checkers.grading import counted, run
 from checkers.grading.cases import AnswerRaised, Place, place_for
 from checkers.grading.simulated import Faulty, check, is_simulators_own
 from checkers.grading.verify import Wrong
-from checkers.simulator.counters import Counters
-from checkers.simulator.faults import Access, Faults, Kind, Severity
-from checkers.simulator.modifiers import Unsupported
-from checkers.simulator.program import Instruction
-from checkers.simulator.program import Place as SourcePlace
+from checkers.simulator.ptx.modifiers import Unsupported
+from checkers.simulator.ptx.program import Instruction
+from checkers.simulator.ptx.program import Place as SourcePlace
+from checkers.simulator.reports.counters import Counters
+from checkers.simulator.reports.faults import Access, Faults, Kind, Severity
 
 SETUP = "import torch\nimport cutlass\n"
 TEXT = SETUP + "def kernel(x, y):\n    y[i] = x[i + 1]\n    barrier()\n"

@@ -52,7 +52,9 @@ def simulate(
     ] = "latest",
     timeline: Annotated[
         Path | None,
-        typer.Option(metavar="OUT.svg", help="Draw one block of each launch: who waits for whom."),
+        typer.Option(
+            metavar="OUT.svg", help="Draw one cluster of each launch: who waits for whom."
+        ),
     ] = None,
     json_file: Annotated[
         Path | None,
@@ -63,8 +65,9 @@ def simulate(
 ) -> None:
     """Run a CuTe DSL or Triton script without a GPU, and say what its kernels do wrong.
 
-    Its tensors live on the CPU and claim to be on the GPU. Exit status: 0 no fault, 1 a fault,
-    2 the script could not run.
+    Its tensors live on the CPU and claim to be on the GPU; docs/simulator.md tells the rest.
+
+    Exit status: 0 no fault, 1 a fault, 2 the script could not run.
     """
     _check_asked(script, gpu, schedule)
     script_alone = str(json_file) != "-"  # else standard output is for the JSON
@@ -72,7 +75,7 @@ def simulate(
     with contextlib.nullcontext() if script_alone else contextlib.redirect_stdout(sys.stderr):
         status = session.run(script, arguments or [])
     if session.results:
-        from checkers.simulator import report
+        from checkers.simulator.reports import report
 
         session.out.print(report.verdict(session.results), highlight=False)
         write_json(json_file, report.as_json(session.results))
@@ -87,8 +90,8 @@ def simulate(
 
 
 def _check_asked(script: Path, gpu: str, schedule: str) -> None:
-    from checkers.simulator.engine import Schedule
-    from checkers.simulator.gpus import gpu as find
+    from checkers.simulator.copies.engine import Schedule
+    from checkers.simulator.reports.gpus import gpu as find
 
     if not script.is_file():
         raise UserError(f"there is no file {script}: name the script to run.")
@@ -108,6 +111,7 @@ class _Session:
         self.timeline = timeline
         self.out = out
         self.results: list[Any] = []
+        self.shown: set[tuple[Any, ...]] = set()  # reports that need not be printed again
         self.progress = Progress(
             SpinnerColumn(),
             TextColumn("simulating {task.description}", markup=False),
@@ -158,20 +162,25 @@ class _Session:
 
     def show(self, result: Any) -> None:
         """Prints a launch's report, and draws its timeline."""
-        from checkers.simulator import report
+        from checkers.simulator.reports import report
 
         self.progress.stop()
         for task in self.progress.task_ids:
             self.progress.remove_task(task)
         self.results.append(result)
-        self.out.print(report.text(result), markup=False, highlight=False, soft_wrap=True)
+        said = report.text(result)
+        alike = (report.headline(result), str(result.counters.to_json()), len(result.faults))
+        if not result.faults and alike in self.shown:
+            said = f"{alike[0]}: no fault, the counters as before"
+        self.shown.add(alike)
+        self.out.print(said, markup=False, highlight=False, soft_wrap=True)
         if result.output:
             self.out.print(result.output, markup=False, highlight=False, soft_wrap=True, end="")
         if self.timeline is not None:
             self._draw(result, self.timeline)
 
     def _draw(self, result: Any, path: Path) -> None:
-        from checkers.simulator.timeline import draw, lay_out
+        from checkers.simulator.reports.timeline import draw, lay_out
 
         number = len(self.results)
         if number > 1:

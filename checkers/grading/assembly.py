@@ -6,9 +6,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from checkers.simulator import program
-from checkers.simulator.parser import parse
-from checkers.simulator.program import TYPE_BITS, Immediate, Place, Vector
+from checkers.simulator.ptx import program
+from checkers.simulator.ptx.parser import parse
+from checkers.simulator.ptx.program import TYPE_BITS, Immediate, Place, Vector
 
 # Instructions that move data between a thread's registers and memory, by their first part.
 _MOVERS = {"ld", "ldu", "st", "atom", "red", "multimem"}

@@ -15,7 +15,7 @@ from typing import Any
 from unittest import mock
 
 from checkers.grading.artifacts import CompiledKernel
-from checkers.simulator.gpus import gpu
+from checkers.simulator.reports.gpus import gpu
 
 TARGETS = ("sm_90a", "sm_100a")
 GPUS = {"sm_90a": "h200", "sm_100a": "b200"}  # what an answer that asks is told

@@ -22,7 +22,7 @@ from checkers.grading.artifacts import CompiledKernel
 from checkers.grading.assembly import Instruction, ptx_kernel
 from checkers.grading.diagnose import diagnose
 from checkers.grading.source import line_picture
-from checkers.simulator.parser import PtxSyntaxError
+from checkers.simulator.ptx.parser import PtxSyntaxError
 
 Measures = dict[str, int | float]
 

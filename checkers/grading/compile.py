@@ -26,8 +26,8 @@ from checkers.grading.cases import generator_for
 from checkers.grading.codegen import check_compiled, check_rules
 from checkers.grading.diagnose import diagnose
 from checkers.grading.stages import applicable, failed, skipped, stage_to_json
-from checkers.simulator.gpus import gpu
 from checkers.simulator.launch.device import PretendCuda, pretended
+from checkers.simulator.reports.gpus import gpu
 
 Emit = Callable[..., None]
 

@@ -17,7 +17,7 @@ import torch
 from checkers.exercise import Exercise, Finding, Floor, Stage, Verdict
 from checkers.grading.cases import AnswerRaised, CaseRunner, Place, generator_for
 from checkers.grading.simulated import Faulty, check
-from checkers.simulator.counters import Counters, Derived
+from checkers.simulator.reports.counters import Counters, Derived
 
 FULL_SECTORS = 0.9  # below, what is moved is not what is asked for
 

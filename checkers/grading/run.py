@@ -21,8 +21,8 @@ from checkers.grading.memory import Watch
 from checkers.grading.simulated import Faulty, is_simulators_own
 from checkers.grading.stages import failed, skipped, stage_to_json
 from checkers.grading.verify import Wrong
-from checkers.simulator.lexer import PtxSyntaxError
-from checkers.simulator.modifiers import Unsupported
+from checkers.simulator.ptx.lexer import PtxSyntaxError
+from checkers.simulator.ptx.modifiers import Unsupported
 
 Emit = Callable[..., None]
 # PTX that the simulator does not know: the answer's fault it is not.

@@ -12,7 +12,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 
 from checkers.grading.assembly import Instruction
-from checkers.simulator.program import Place
+from checkers.simulator.ptx.program import Place
 
 # Memory instructions that move registers, with the width as a part of the opcode.
 _MOVERS = {"LD", "LDG", "LDS", "LDL", "LDC", "ST", "STG", "STS", "STL", "LDGSTS", "ATOM", "ATOMG"}

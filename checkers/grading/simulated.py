@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 from checkers.exercise import Finding
 from checkers.grading.source import line_picture
 from checkers.grading.verify import Wrong
-from checkers.simulator.faults import Fault, Kind
-from checkers.simulator.program import Place as SourcePlace
+from checkers.simulator.ptx.program import Place as SourcePlace
+from checkers.simulator.reports.faults import Fault, Kind
 
 if TYPE_CHECKING:
-    from checkers.simulator.run import Result
+    from checkers.simulator.machine.run import Result
 
 GPU = "h200"  # what CuTe DSL and Triton compile for, and what torch.cuda says
 SIMULATOR = str(Path(__file__).resolve().parents[1] / "simulator")

@@ -6,6 +6,6 @@
 docs/simulator.md says what is modelled and what is not.
 """
 
-from checkers.simulator.run import BadLaunch, Limits, Result, simulate
+from checkers.simulator.machine.run import BadLaunch, Limits, Result, simulate
 
 __all__ = ["BadLaunch", "Limits", "Result", "simulate"]

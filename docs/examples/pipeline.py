@@ -3,8 +3,6 @@
 ladder simulate docs/examples/pipeline.py --timeline pipeline.svg
 ladder simulate docs/examples/pipeline.py wait         without the consumer's wait
 ladder simulate docs/examples/pipeline.py release      without giving a stage back
-
-Any course about Hopper ends up with such a loop. Here it shows what the simulator says about one.
 """
 
 import sys

@@ -21,7 +21,7 @@ from checkers.exercise import Exercise, Rung
 from checkers.grading import compile as compiling
 from checkers.grading.artifacts import CompiledKernel
 from checkers.grading.capture import TARGETS
-from checkers.simulator.parser import parse
+from checkers.simulator.ptx.parser import parse
 
 ROOT = Path(__file__).parent.parent.parent
 

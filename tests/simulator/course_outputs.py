@@ -58,3 +58,10 @@ def calls() -> list[Call]:
         pair = ((16, 1024), dtype)
         add(f"ch04.silu_mul.{kind}", ch04.silu_mul, pair, pair)
     return found
+
+
+def ordered(values: torch.Tensor) -> torch.Tensor:
+    """Floats as integers that are one apart where the floats are neighbours."""
+    whole = values.view(torch.int32 if values.itemsize == 4 else torch.int16).to(torch.int64)
+    lowest = -(1 << (8 * values.itemsize - 1))
+    return torch.where(whole < 0, lowest - whole, whole)

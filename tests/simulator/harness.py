@@ -1,7 +1,7 @@
 """Runs hand-written PTX on the simulator: what the tests of every instruction family use.
 
-    out = np.zeros(32, np.uint32)
-    run_ptx("mov.u32 %r0, %tid.x; ...", out=out)
+out = np.zeros(32, np.uint32)
+run_ptx("mov.u32 %r0, %tid.x; ...", out=out)
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def ptx_text(body: str, parameters: list[str], *, target: str = "sm_90a", module
 
 
 def _kinds(parameters: list[str]) -> list[tuple[str, str]]:
-    """"name" is a pointer; "u32 name" has the type that it says."""
+    """ "name" is a pointer; "u32 name" has the type that it says."""
     return [("u64", p) if " " not in p else tuple(p.split()) for p in parameters]  # type: ignore
 
 

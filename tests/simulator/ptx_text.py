@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from checkers.simulator.parser import parse
-from checkers.simulator.program import Function, Module
+from checkers.simulator.ptx.parser import parse
+from checkers.simulator.ptx.program import Function, Module
 
 HEAD = ".version 8.7\n.target sm_90a\n.address_size 64\n"
 REGISTERS = """\

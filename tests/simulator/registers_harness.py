@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from checkers.simulator.group import Group
-from checkers.simulator.kernel import Kernel, load
-from checkers.simulator.registers import new_register
+from checkers.simulator.machine.group import Group
+from checkers.simulator.machine.kernel import Kernel, load
+from checkers.simulator.machine.registers import new_register
 
 _REGISTERS = """
     .reg .pred %p<8>; .reg .b8 %c<8>; .reg .b16 %h<8>; .reg .b32 %r<16>; .reg .f32 %f<8>;

@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from checkers.simulator.modifiers import Unsupported
+from checkers.simulator.ptx.modifiers import Unsupported
 from tests.simulator.harness import kinds, run_ptx
 
 INDEX = """

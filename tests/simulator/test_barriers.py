@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from checkers.simulator.modifiers import Unsupported
+from checkers.simulator.ptx.modifiers import Unsupported
 from tests.simulator.harness import kinds, run_ptx
 
 SCHEDULES = ("latest", "earliest", "random:1", "random:2")
@@ -141,6 +141,15 @@ def test_warps_that_exit_later_release_those_who_wait():
         schedule="random:3",
     )
     assert kinds(result) == [] and out.sum() == 32
+
+
+def test_a_barrier_that_some_end_without_is_noted_as_one_in_a_branch():
+    body = "mov.u32 %r1, %tid.x; setp.ge.u32 %p1, %r1, 40; @%p1 bra END; bar.sync 0; END:"
+    result = run_ptx(body, block=128)
+    assert kinds(result) == []
+    (note,) = result.faults
+    assert note.kind == "barrier" and "for all 128 threads of the block, 40 came" in note.message
+    assert not run_ptx("bar.sync 0;", block=128).faults
 
 
 def test_a_count_that_exited_warps_would_have_filled_names_them():

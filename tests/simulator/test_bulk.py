@@ -87,7 +87,7 @@ def test_sizes_and_addresses_are_multiples_of_sixteen():
 
 def test_out_of_bounds_of_either_side():
     result, *_ = run(IN.format(size=1040, space="cta"))
-    assert "past the end of x" in message(result, "out_of_bounds")
+    assert "the end of x" in message(result, "out_of_bounds")
     body = IN.format(size=1024, space="cta").replace("[%r2], [%x]", "[%r2+1152], [%x]")
     assert "beyond the block's" in message(run(body)[0], "out_of_bounds")
 

@@ -130,6 +130,13 @@ def test_each_launch_gets_a_report_and_a_picture(ladder):
     assert "drawn: out-2.svg" in err and Path("out-2.svg").exists()
 
 
+def test_a_launch_that_found_the_same_again_is_told_in_a_line(ladder):
+    again = "\nfor _ in range(3):\n    add(from_dlpack(a), from_dlpack(b), from_dlpack(c), 0)\n"
+    status, out, _ = ladder(HEAD + CALL.format(more=0) + again)
+    assert status == 0 and "4 launches" in out and out.count("Counters") == 1
+    assert out.count("grid 2, block 128: no fault, the counters as before") == 3
+
+
 @pytest.mark.parametrize(
     ("text", "arguments", "said"),
     [

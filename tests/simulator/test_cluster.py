@@ -68,6 +68,18 @@ def test_a_relaxed_arrive_releases_nothing():
     assert kinds(result) == [] and np.array_equal(out, EXPECTED)
 
 
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_a_neighbour_that_could_have_left(schedule):
+    """The load comes first on every schedule that was tried, but nothing says that it must."""
+    result, out = run(EXCHANGE.format(first=SYNC, last="") + STORE, schedule=schedule)
+    assert set(kinds(result)) == {"cluster"} and np.array_equal(out[:2], EXPECTED[:2])
+    fault = next(f for f in result.faults if "ending before" in f.message)
+    assert fault.other is not None and fault.other.what == "the block's end"
+    arrive_only = "barrier.cluster.arrive.release.aligned;"
+    result, _ = run(EXCHANGE.format(first=SYNC, last=arrive_only) + STORE, schedule=schedule)
+    assert set(kinds(result)) == {"cluster"}
+
+
 def test_a_neighbour_that_has_left():
     body = EXCHANGE.format(
         first=SYNC + "setp.eq.u32 %p2, %r4, 1; @%p2 exit; nanosleep.u32 20; nanosleep.u32 20;",

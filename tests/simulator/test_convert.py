@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from checkers.simulator.modifiers import Unsupported
+from checkers.simulator.ptx.modifiers import Unsupported
 from tests.simulator.rational import BF16, E4M3, E5M2, F16, F32, F64, Binary, interesting
 from tests.simulator.registers_harness import compute
 

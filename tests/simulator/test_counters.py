@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from checkers.simulator.counters import COUNTERS, Counters, Derived
-from checkers.simulator.instruction_classes import CLASSES, instruction_class
-from checkers.simulator.program import Instruction, Place
+from checkers.simulator.ptx.program import Instruction, Place
+from checkers.simulator.reports.counters import COUNTERS, Counters, Derived
+from checkers.simulator.reports.instruction_classes import CLASSES, instruction_class
 
 
 def instruction(name: str, line: int = 1, *places: Place) -> Instruction:

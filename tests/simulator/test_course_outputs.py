@@ -14,18 +14,11 @@ import torch
 import triton
 
 from checkers.simulator.launch import simulating
-from tests.simulator.course_outputs import DATA, Call, calls
+from tests.simulator.course_outputs import DATA, Call, calls, ordered
 
 CALLS = calls()
 RECORDED_ON = json.loads((DATA / "recording.json").read_text())
 SAME_TRITON = triton.__version__ == RECORDED_ON["triton"]
-
-
-def ordered(values: torch.Tensor) -> torch.Tensor:
-    """Floats as integers that are one apart where the floats are neighbours."""
-    whole = values.view(torch.int32 if values.itemsize == 4 else torch.int16).to(torch.int64)
-    lowest = -(1 << (8 * values.itemsize - 1))
-    return torch.where(whole < 0, lowest - whole, whole)
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from checkers.simulator.modifiers import Unsupported
+from checkers.simulator.ptx.modifiers import Unsupported
 from tests.simulator.harness import kinds, run_ptx
 from tests.simulator.tma import aligned
 
@@ -149,7 +149,7 @@ def test_out_of_bounds_names_the_tensor():
         "add.u64 %rd2, %rd2, 16; cp.async.cg.shared.global [%r4], [%rd2], 16; cp.async.wait_all;"
     )
     assert kinds(result) == ["out_of_bounds"]
-    assert "0 bytes past the end of x (shape (256,))" in messages(result, "out_of_bounds")[0]
+    assert "right at the end of x (shape (256,))" in messages(result, "out_of_bounds")[0]
 
 
 def test_misaligned():

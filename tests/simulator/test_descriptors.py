@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from checkers.simulator.descriptors import (
+from checkers.simulator.matrices.descriptors import (
     PATTERN_BYTES,
     SWIZZLES,
     MatrixDescriptor,

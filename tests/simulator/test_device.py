@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from checkers.simulator.gpus import gpu
 from checkers.simulator.launch.device import PretendCuda, PretendTensor, pretended, real
+from checkers.simulator.reports.gpus import gpu
 
 
 def test_a_pretended_tensor_claims_cuda_and_shares_memory():
@@ -181,3 +181,18 @@ def test_a_tensor_prints_as_on_the_gpu():
         assert repr(x) == "tensor([1., 1.], device='cuda:0', dtype=torch.float16)"
         assert repr(x[0].float()) == "tensor(1., device='cuda:0')"
         assert f"{x[0].item():.1f}" == "1.0"
+
+
+def test_what_is_compiled_runs_eagerly():
+    """In the simulated GPU's name nothing can be generated for it; kernels within are launched."""
+    before = torch.compile(lambda x: x * 2)  # imports the compiler
+    with PretendCuda():
+
+        @torch.compile(fullgraph=True)
+        def double(x: torch.Tensor) -> torch.Tensor:
+            return x * 2
+
+        x = torch.ones(4, device="cuda")
+        for function in (before, double, torch.compile(double)):
+            result = function(x)
+            assert result.is_cuda and result.tolist() == [2.0] * 4

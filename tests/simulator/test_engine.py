@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from checkers.simulator.engine import Call, Engine, Schedule
+from checkers.simulator.copies.engine import Call, Engine, Schedule
 
 
 @pytest.mark.parametrize("text", ["latest", "earliest", "random:0", "random:12"])

@@ -9,9 +9,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from checkers.simulator.fault_kinds import LORE
-from checkers.simulator.faults import Access, Faults, Kind, Severity, Stop, learners_place
-from checkers.simulator.program import Instruction, Place
+from checkers.simulator.ptx.program import Instruction, Place
+from checkers.simulator.reports.fault_kinds import LORE
+from checkers.simulator.reports.faults import Access, Faults, Kind, Severity, Stop, learners_place
 
 
 def instruction(text: str, line: int, *places: Place) -> Instruction:

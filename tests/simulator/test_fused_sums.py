@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from checkers.simulator.fused_sums import multiply_add, warp_multiply_add
+from checkers.simulator.matrices.fused_sums import multiply_add, warp_multiply_add
 
 
 def total(c: float, a: list[float], b: list[float], kind: str = "f16", half: bool = False) -> float:

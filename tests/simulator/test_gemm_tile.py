@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from checkers.simulator.launch import simulating
-from checkers.simulator.report import card
-from checkers.simulator.timeline import Timeline, lay_out
+from checkers.simulator.reports.report import card
+from checkers.simulator.reports.timeline import Timeline, lay_out
 
 M, N, K = 128, 256, 192
 

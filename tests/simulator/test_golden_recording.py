@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.simulator.golden.case import Buffer
+from tests.simulator.golden.case import elementwise
 from tests.simulator.golden.recording import Recording, differences, sums
-from tests.simulator.golden.running import different
+from tests.simulator.golden.running import mismatches, run
 from tests.simulator.golden.values import float_specials, values
 
 
@@ -42,27 +43,30 @@ def test_second_differences_can_be_undone_and_are_small() -> None:
     assert not np.frombuffer(differences(line.tobytes()), np.uint8).reshape(4, -1)[:, 2:].any()
 
 
-def compared(compare: str, recorded: list[float], got: list[float]) -> list[int]:
-    buffer = Buffer(np.zeros(len(got), np.uint32), True, "f32", compare)
-    here = np.array(got, np.float32).view(np.uint32)
-    return different(buffer, np.array(recorded, np.float32).tobytes(), here).tolist()
+def test_a_bit_that_differs_is_reported_with_its_inputs() -> None:
+    case = elementwise("add", "add.f32 %d, %a, %b;", [("a", "f32"), ("b", "f32")], [("d", "f32")])
+    buffers = case.make()
+    result, after = run(case, buffers)
+    recorded = after[2].copy()
+    assert not mismatches(case, buffers, [recorded.tobytes()], result, after)
+    recorded[7] ^= 1 << 31
+    (found,) = mismatches(case, buffers, [recorded.tobytes()], result, after)
+    a, b, d = (int(x[7]) for x in (buffers[0].data, buffers[1].data, after[2]))
+    assert found == (
+        f"p2: 1 of 1024 differ; [7] is {d:#010x}, on the GPU {d ^ 1 << 31:#010x}, from {a:#x}, {b:#x}"
+    )
 
 
-def test_bits_tell_zeros_and_nans_apart() -> None:
-    nan = np.array([0x7FC00000, 0x7FFFFFFF], np.uint32).view(np.float32)
-    assert compared("bits", [0.0, 1.0, nan[0]], [-0.0, 1.0, nan[1]]) == [0, 2]
-
-
-def test_ulps_are_counted_across_zero_and_up_to_infinity() -> None:
-    largest, least = np.finfo(np.float32).max, np.finfo(np.float32).smallest_subnormal
-    recorded = [1.0, largest, least, np.nan, np.nan, 1.0]
-    got = [np.nextafter(np.float32(1), 2), np.inf, -least, np.nan, 1.0, 1.0 + 3e-7]
-    assert compared("ulp:2", recorded, got) == [4, 5]
-
-
-def test_close_is_relative_plus_absolute_and_never_infinite() -> None:
-    assert compared("close:0.1:0", [10.0, 10.0, np.inf, 0.0], [10.9, 11.1, 1.0, 1e-9]) == [1, 2, 3]
-    assert compared("close:0:0.5", [10.0, 10.0, np.nan], [10.4, 9.4, np.nan]) == [1]
+def test_a_fault_is_a_difference_unless_the_case_asks_for_it() -> None:
+    body = "mov.b64 %address, 64;\nld.global.b32 %d, [%address];"
+    case = elementwise("bad", body, [], [("d", "b32")], count=128)
+    buffers = case.make()
+    result, after = run(case, buffers)
+    kept = [after[0].tobytes()]
+    (found,) = mismatches(case, buffers, kept, result, after)
+    assert found.startswith("out_of_bounds: ")
+    allowed = dataclasses.replace(case, allowed=("out_of_bounds",))
+    assert not mismatches(allowed, buffers, kept, result, after)
 
 
 def test_specials_come_first_and_the_same_every_time() -> None:

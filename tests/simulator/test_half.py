@@ -8,7 +8,7 @@ import operator
 import numpy as np
 import pytest
 
-from checkers.simulator.modifiers import Unsupported
+from checkers.simulator.ptx.modifiers import Unsupported
 from tests.simulator.rational import BF16, F16, Binary, interesting
 from tests.simulator.registers_harness import compute
 
@@ -147,7 +147,8 @@ def test_approximate_functions_of_halves() -> None:
             y = form.value(code)
             if not isinstance(x, str):
                 assert abs(float(y) - np.tanh(float(x))) <= (
-                    2.0**-10.9 if kind == "f16" else 2.0**-8
+                    # A last place, for the result is cut, and the f32 function's own error.
+                    2.0**-10 if kind == "f16" else 2.0**-8 + 2.0**-11
                 )
         specials = [0, 0x8000, form.top + 1, form.top + 1 | 0x8000, form.top + 2]
         one = ONE[kind]

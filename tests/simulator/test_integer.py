@@ -8,7 +8,7 @@ import operator
 import numpy as np
 import pytest
 
-from checkers.simulator.modifiers import Unsupported
+from checkers.simulator.ptx.modifiers import Unsupported
 from tests.simulator.registers_harness import compute
 
 _RNG = np.random.default_rng(1)

@@ -15,9 +15,9 @@ import pytest
 import torch
 from cutlass.cute.runtime import from_dlpack, make_fake_compact_tensor, make_ptr
 
+from checkers.simulator.copies.tensormap import decode
 from checkers.simulator.launch import KernelFault, catching, simulating
 from checkers.simulator.launch.catcher import LaunchError
-from checkers.simulator.tensormap import decode
 from tests.simulator import launched_cute as kernels
 
 

@@ -7,6 +7,9 @@ import torch
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 
+from checkers.simulator.launch import notebook
+from tests.simulator.harness import run_ptx
+
 KERNEL = """
 import torch, triton
 import triton.language as tl
@@ -50,6 +53,14 @@ def test_a_fault_names_the_line_of_the_cell_and_quiet_leaves_the_rest_out(shell,
     shell.run_cell(KERNEL.format(block=256)).raise_error()
     told = capsys.readouterr().out
     assert "x_ptr[128]" in told and "tl.load(x_ptr + offsets)" in told
+
+
+@pytest.mark.parametrize("show", ["print_report", "print_faults"])
+def test_what_printf_wrote_is_shown(show, capsys):
+    result = run_ptx("mov.u32 %r1, 0;")
+    result.output = "hello\n"
+    getattr(notebook, show)(result)
+    assert capsys.readouterr().out.endswith("hello\n")
 
 
 @pytest.mark.parametrize("line", ["a100", "h100 --schedule soon"])

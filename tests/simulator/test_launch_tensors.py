@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pytest
 import torch
 
+from checkers.simulator.launch import tensors
 from checkers.simulator.launch.device import pretended
 from checkers.simulator.launch.parameters import header, target
 from checkers.simulator.launch.records import Launch
@@ -74,6 +75,12 @@ def test_of_two_names_of_one_memory_the_larger_or_first_stays():
 def test_a_tensor_that_was_not_passed_is_found_by_its_variable():
     hidden = torch.ones(8)
     assert set(seen([word(hidden)])) == {"hidden"}
+
+
+def test_two_sizes_side_by_side_are_not_searched_for(monkeypatch):
+    a, sizes = torch.ones(8), struct.pack("<II", 4096, 512)
+    monkeypatch.setattr(tensors, "_among_all", lambda words: pytest.fail("a slow search"))
+    assert set(seen([word(a), sizes], a=a)) == {"a"}
 
 
 def test_numbers_that_look_like_no_address_find_nothing():

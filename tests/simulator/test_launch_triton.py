@@ -10,8 +10,8 @@ import torch
 import triton
 from triton.tools.tensor_descriptor import TensorDescriptor
 
+from checkers.simulator.copies.tensormap import decode
 from checkers.simulator.launch import catching
-from checkers.simulator.tensormap import decode
 from tests.simulator import launched_triton as kernels
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from checkers.simulator import BadLaunch, Limits, simulate
-from checkers.simulator.modifiers import Unsupported
+from checkers.simulator.ptx.modifiers import Unsupported
 from tests.simulator.harness import kinds, launch_of, run_ptx
 
 # out[global thread] = %r1
@@ -180,6 +180,19 @@ def test_an_endless_poll_is_a_deadlock() -> None:
     result = run_ptx(
         "L: ld.acquire.gpu.global.u32 %r1, [%flag]; setp.eq.u32 %p1, %r1, 0; @%p1 bra L;",
         flag=flag,
+    )
+    assert kinds(result) == ["deadlock"]
+
+
+def test_an_endless_poll_with_a_barrier_in_its_loop_is_a_deadlock() -> None:
+    """As in Triton's loop on an atomic: one thread looks, the others wait for what it saw."""
+    result = run_ptx(
+        """.shared .b32 buffer; mov.u32 %r0, %tid.x;
+        L: setp.ne.u32 %p2, %r0, 0; @%p2 bra M;
+        atom.acquire.gpu.global.cas.b32 %r1, [%flag], 0, 1; st.shared.u32 [buffer], %r1;
+        M: bar.sync 0; ld.shared.u32 %r1, [buffer]; bar.sync 0;
+        setp.eq.u32 %p1, %r1, 1; @%p1 bra L;""",
+        flag=np.ones(1, np.uint32),
     )
     assert kinds(result) == ["deadlock"]
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from checkers.simulator.modifiers import Unsupported
+from checkers.simulator.ptx.modifiers import Unsupported
 from tests.simulator.harness import kinds, run_ptx
 
 STEPS = 4  # along K: an accumulation that is lost or done twice shows

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from checkers.simulator.modifiers import Unsupported
+from checkers.simulator.ptx.modifiers import Unsupported
 from tests.simulator.harness import kinds, run_ptx
 
 SHARED = ".extern .shared .align 1024 .b8 smem[];"

@@ -8,7 +8,7 @@ import pytest
 from checkers.simulator import simulate
 from checkers.simulator.memory.grains import grain_of
 from checkers.simulator.memory.naming import element, index_of
-from checkers.simulator.modifiers import Unsupported
+from checkers.simulator.ptx.modifiers import Unsupported
 from tests.simulator.harness import kinds, launch_of, run_ptx, tensor_of
 
 # Thread number in %r0, 4 and 16 times it in %rd0 and %rd1.
@@ -197,7 +197,7 @@ def test_past_the_end_is_told_with_index_and_distance():
     result = run_ptx(STORE.format(guard=""), block=64, y=y)
     fault = only_fault(result)
     assert fault.kind == "out_of_bounds" and fault.count == 14
-    assert fault.message.startswith("y[2, 0]: a 4-byte store begins 0 bytes past the end of y")
+    assert fault.message.startswith("y[2, 0]: a 4-byte store begins right at the end of y")
     assert fault.details["tensor"] == "y" and fault.details["index"] == (2, 0)
     assert fault.who.thread == (50, 0, 0)
     assert np.array_equal(y.ravel(), np.arange(50))  # the lanes in bounds are stored
@@ -280,7 +280,7 @@ def test_shared_memory_ends_where_the_block_s_ends():
     result = run_ptx(body.replace("{at}", "4"), block=32)
     fault = only_fault(result)
     assert fault.kind == "out_of_bounds" and fault.count == 1 and fault.who.lane == 31
-    assert "begins 0 bytes past the end of the block's 128 bytes" in fault.message
+    assert "begins right at the end of the block's 128 bytes" in fault.message
     assert kinds(run_ptx(body.replace("{at}", "0"), block=32)) == []
 
 
@@ -339,10 +339,38 @@ UNINITIALISED = (
 )
 
 
+STORED = " mul.wide.u32 %rd1, %r0, 4; add.u64 %rd1, %rd1, %out; st.global.u32 [%rd1], %r5;"
+
+
 def test_shared_memory_that_nobody_wrote_is_uninitialised():
-    fault = only_fault(run_ptx(UNINITIALISED.format(written=30, read=32), block=32))
+    out = np.zeros(32, np.uint32)
+    body = UNINITIALISED.format(written=30, read=32) + STORED
+    fault = only_fault(run_ptx(body, block=32, out=out))
     assert fault.kind == "uninitialised" and fault.count == 2 and fault.who.lane == 30
     assert "reads s[30], which nobody has written yet" in fault.message
+    assert fault.is_error and fault.other.what == "stores what it made of it to out[30]"
+
+
+def test_what_nobody_wrote_may_be_read_by_those_who_store_nothing():
+    """As the threads of a tile that hangs over the edge of a matrix do."""
+    fault = only_fault(run_ptx(UNINITIALISED.format(written=30, read=32), block=32))
+    assert not fault.is_error and fault.count == 2 and "none of these threads" in fault.message
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        "shfl.sync.idx.b32 %r5, %r5, 30, 31, 0xffffffff; setp.eq.u32 %p3, %r0, 4; @%p3 ",
+        "@%p2 st.shared.u32 [%r3], %r5; bar.sync 0; ld.shared.u32 %r5, [s+120];"
+        " setp.eq.u32 %p3, %r0, 4; @%p3 ",
+    ],
+)
+def test_what_a_thread_that_read_it_hands_on_is_as_bad(way: str):
+    out = np.zeros(32, np.uint32)
+    to = "mul.wide.u32 %rd1, %r0, 4; add.u64 %rd1, %rd1, %out;"
+    body = UNINITIALISED.format(written=30, read=32) + to + way + "st.global.u32 [%rd1], %r5;"
+    fault = only_fault(run_ptx(body, block=32, out=out))
+    assert fault.is_error and fault.who.lane == 30 and fault.other.who.lane == 4
 
 
 def test_lanes_that_are_masked_off_read_nothing():
@@ -369,7 +397,7 @@ def test_an_element_is_named_by_its_index_whatever_the_strides():
 
 
 def kernel_of(body, **arguments):
-    from checkers.simulator.kernel import load
+    from checkers.simulator.machine.kernel import load
 
     launch = launch_of(body, **arguments)
     return load(launch.ptx, launch.kernel)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from checkers.simulator.kernel import LOCAL_WINDOW, SHARED_WINDOW
-from checkers.simulator.modifiers import Unsupported
+from checkers.simulator.machine.kernel import LOCAL_WINDOW, SHARED_WINDOW
+from checkers.simulator.ptx.modifiers import Unsupported
 from tests.simulator.registers_harness import compute
 
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from checkers.simulator.parser import parse
-from checkers.simulator.program import (
+from checkers.simulator.ptx.parser import parse
+from checkers.simulator.ptx.program import (
     Address,
     Immediate,
     Instruction,

@@ -8,8 +8,8 @@ import time
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from checkers.simulator.parser import PtxSyntaxError, parse
-from checkers.simulator.program import Module
+from checkers.simulator.ptx.parser import PtxSyntaxError, parse
+from checkers.simulator.ptx.program import Module
 
 # One text with every construct; the mutations below break it in all places.
 TEXT = """\

@@ -7,8 +7,8 @@ from functools import cache
 
 import pytest
 
-from checkers.simulator.kernel import load
-from checkers.simulator.parser import parse
+from checkers.simulator.machine.kernel import load
+from checkers.simulator.ptx.parser import parse
 from tests.simulator import corpus
 
 

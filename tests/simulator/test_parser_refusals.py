@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from checkers.simulator.parser import PtxSyntaxError, parse
+from checkers.simulator.ptx.parser import PtxSyntaxError, parse
 from tests.simulator.ptx_text import HEAD, body_of
 
 

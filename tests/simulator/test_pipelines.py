@@ -80,6 +80,9 @@ def test_cp_async_without_the_wait(schedule):
 def test_cp_async_waiting_for_one_group_too_few(schedule):
     result, *_ = cp_async(schedule, wait="cp.async.wait_group 2;", tail="cp.async.wait_all;")
     assert "read_before_wait" in kinds(result)
+    assert "cp.async.wait_group 2 lets the 2 newest groups go on" in text(
+        result, "read_before_wait"
+    )
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)

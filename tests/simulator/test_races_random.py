@@ -7,11 +7,11 @@ import random
 import numpy as np
 import pytest
 
-from checkers.simulator.engine import Schedule
-from checkers.simulator.gpus import gpu
-from checkers.simulator.group import Group
-from checkers.simulator.machine import Wave
-from checkers.simulator.run import Limits, Run
+from checkers.simulator.copies.engine import Schedule
+from checkers.simulator.machine.group import Group
+from checkers.simulator.machine.run import Limits, Run
+from checkers.simulator.machine.wave import Wave
+from checkers.simulator.reports.gpus import gpu
 from tests.simulator.harness import launch_of
 
 BYTES = 256
@@ -140,7 +140,7 @@ def test_the_first_race_is_found_when_it_happens(space, seed):
     cluster = 1 if space == "global" else rng.choice([1, 2]) if space == "shared" else 2
     wave, x = new_wave(2 if cluster == 2 else rng.choice([1, 2]), cluster)
     history = History(wave.warps * 32)
-    base = 1024 if space.startswith("shared") else x.ctypes.data
+    base = 1024 if space.startswith("shared") else wave.launch.tensors[0].address
     if space.startswith("shared"):
         initialise(wave)
     for step in range(60):

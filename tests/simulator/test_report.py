@@ -6,11 +6,11 @@ import json
 from dataclasses import replace
 from types import SimpleNamespace
 
-from checkers.simulator.counters import Counters
-from checkers.simulator.faults import Faults, Kind, Severity
-from checkers.simulator.gpus import gpu
 from checkers.simulator.launch.records import Launch
-from checkers.simulator.report import as_json, counters_text, text, verdict
+from checkers.simulator.reports.counters import Counters
+from checkers.simulator.reports.faults import Faults, Kind, Severity
+from checkers.simulator.reports.gpus import gpu
+from checkers.simulator.reports.report import as_json, counters_text, text, verdict
 
 
 def result(*severities: Severity, stopped: str = "", **amounts: int) -> SimpleNamespace:
@@ -92,6 +92,7 @@ def test_counters_that_are_zero_are_not_shown():
     assert "  warp instructions                           1,128" in lines
     assert "    load 1,000, fp32 128" in lines
     assert "store" not in shown
+    assert counters_text(result(blocks=1).counters).splitlines()[1].endswith(" 1 block")
 
 
 def test_nothing_goes_beyond_80_columns():

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from checkers.simulator.counters import Counters
-from checkers.simulator.gpus import GPUS, gpu
-from checkers.simulator.roofline import Roofline, occupancy, roofline
+from checkers.simulator.reports.counters import Counters
+from checkers.simulator.reports.gpus import GPUS, gpu
+from checkers.simulator.reports.roofline import Roofline, occupancy, roofline
 
 H200 = gpu("h200")
 

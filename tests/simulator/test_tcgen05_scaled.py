@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from checkers.simulator.modifiers import Unsupported
+from checkers.simulator.ptx.modifiers import Unsupported
 from tests.simulator.harness import kinds, run_ptx
 from tests.simulator.test_matrix import small_float
 from tests.simulator.test_tcgen05 import (

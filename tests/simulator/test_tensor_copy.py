@@ -6,9 +6,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from checkers.simulator.descriptors import swizzle
-from checkers.simulator.modifiers import Unsupported
-from checkers.simulator.tensormap import replaced
+from checkers.simulator.copies.tensormap import replaced
+from checkers.simulator.matrices.descriptors import swizzle
+from checkers.simulator.ptx.modifiers import Unsupported
 from tests.simulator.harness import kinds, run_ptx
 from tests.simulator.test_tiles import expected_box
 from tests.simulator.tma import aligned, map_bytes_of, map_of
@@ -318,7 +318,7 @@ def test_a_map_of_memory_that_is_no_tensor():
     text = LOAD.format(bytes=512, words=128, rank=2, mode="", at="0, 36")
     result = run_with(big, x, body=text)
     assert kinds(result) == ["out_of_bounds"]
-    assert "past the end of x (shape (40, 64))" in fault(result, "out_of_bounds")
+    assert "at the end of x (shape (40, 64))" in fault(result, "out_of_bounds")
 
 
 def test_a_destination_that_is_not_aligned():

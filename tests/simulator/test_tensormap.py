@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from checkers.simulator.tensormap import MAP_BYTES, decode, encode, replaced
+from checkers.simulator.copies.tensormap import MAP_BYTES, decode, encode, replaced
 
 RECORD = json.loads((Path(__file__).parent.parent / "data" / "tensormaps_h200.json").read_text())
 BASE = RECORD["base"]

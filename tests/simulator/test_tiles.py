@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checkers.simulator.descriptors import swizzle
-from checkers.simulator.tiles import gathered, tile
+from checkers.simulator.copies.tiles import gathered, tile
+from checkers.simulator.matrices.descriptors import swizzle
 from tests.simulator.tma import aligned, map_of
 
 

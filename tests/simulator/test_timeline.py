@@ -8,9 +8,9 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from checkers.simulator.gpus import gpu
-from checkers.simulator.log import NO_LOG, Log
-from checkers.simulator.timeline import (
+from checkers.simulator.reports.gpus import gpu
+from checkers.simulator.reports.log import NO_LOG, Log
+from checkers.simulator.reports.timeline import (
     COPY_LATENCY,
     SIGNAL_LATENCY,
     TENSOR_LATENCY,

@@ -11,7 +11,7 @@ import pytest
 
 from checkers.simulator import Result
 from checkers.simulator.instructions.warp import source_lane
-from checkers.simulator.modifiers import Unsupported
+from checkers.simulator.ptx.modifiers import Unsupported
 from tests.simulator.harness import kinds, run_ptx
 
 # out[global thread] = %r1

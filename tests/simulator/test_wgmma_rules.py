@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from checkers.simulator.modifiers import Unsupported
+from checkers.simulator.ptx.modifiers import Unsupported
 from tests.simulator.harness import kinds, run_ptx
 from tests.simulator.test_matrix import random_codes
 from tests.simulator.tiles_in_shared import BASE, SHARED, Placed, fill_shared, padded_image
@@ -134,6 +134,20 @@ def test_a_fence_is_needed_again_after_the_accumulator_was_touched():
     _, result = run(*GOOD[:-1], *(part for part in again if part != FENCE))
     assert kinds(result) == ["wgmma_fence"]
     assert "between the last access to its registers" in messages(result, "wgmma_fence")
+
+
+def test_a_constant_that_the_compiler_moved_behind_the_fence_is_no_access():
+    """acc.fill(0), fence, gemm becomes this in CuTe DSL: one zero is copied to all registers."""
+    zero = "mov.b32 %f5, 0;" + "".join(f"mov.b32 %f{i}, %f5;" for i in range(4))
+    assert_clean(*run(SET_UP, FENCE, zero, BOTH, COMMIT, WAIT, STORE))
+    assert_clean(
+        *run(SET_UP, FENCE, ZERO.replace("%f0;", "0f00000000;"), BOTH, COMMIT, WAIT, STORE)
+    )
+    _, result = run(SET_UP, FENCE, BOTH, COMMIT, WAIT, zero, BOTH, COMMIT, WAIT, STORE)
+    assert "wgmma_fence" in kinds(result)
+    computed = "mov.b32 %f5, %r0;" + "".join(f"mov.b32 %f{i}, %f5;" for i in range(4))
+    _, result = run(SET_UP, FENCE, computed, BOTH, COMMIT, WAIT, STORE)
+    assert kinds(result) == ["wgmma_fence"]
 
 
 def test_chains_into_one_accumulator_need_neither_fence_nor_wait():

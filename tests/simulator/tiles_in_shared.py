@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checkers.simulator.descriptors import swizzle
+from checkers.simulator.matrices.descriptors import swizzle
 
 BASE = 1024  # where dynamic shared memory of alignment 1024 begins
 WIDTHS = {"none": 1, "32B": 2, "64B": 4, "128B": 8, "128B-32B-atom": 8}  # cells of 16 bytes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from checkers.simulator.tensormap import ELEMENTS, TensorMap, encode
+from checkers.simulator.copies.tensormap import ELEMENTS, TensorMap, encode
 
 BY_NAME = {element.name: element for element in ELEMENTS}
 NAMES = {

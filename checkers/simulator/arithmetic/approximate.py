@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 
 from checkers.simulator.arithmetic import special_unit
-from checkers.simulator.arithmetic.single import TINY, canonical, modified, multiply
+from checkers.simulator.arithmetic.single import TINY, canonical, flush, modified, multiply
 
 # 1 / (2 pi): sine and cosine are computed from the angle in turns, rounded to zero.
 _TURNS = np.float32(0.15915494)
@@ -71,25 +71,28 @@ def single(name: str, ftz: bool = False) -> Callable[[np.ndarray], np.ndarray]:
     return modified(lambda a: canonical(function(a)), ftz=ftz)
 
 
+def factors(a: np.ndarray, b: np.ndarray, full: bool) -> tuple[np.ndarray, np.ndarray]:
+    """What a division multiplies: a and the reciprocal of b, both scaled where b is subnormal, and for
+    div.full where it is so large that its reciprocal would be lost."""
+    size = np.abs(b)
+    large, small = size > np.float32(2.0**126), size < TINY
+    if not np.count_nonzero(large | small):
+        return a, special_unit.reciprocal(b)
+    scale = np.where(small, np.float32(2.0**24), np.float32(1))
+    if full:
+        scale = np.where(large, np.float32(0.25), scale)
+    return a * scale, flush(special_unit.reciprocal(b * scale))
+
+
 def divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """div.approx.f32: as ``divide_full``, but for 2**126 < abs(b) < 2**128 the reciprocal is lost:
-    the result is NaN for infinite a, else a zero."""
-    quotient = divide_full(a, b)
-    lost = (np.abs(b) > np.float32(2.0**126)) & np.isfinite(b)
-    if not np.count_nonzero(lost):
-        return quotient
-    return np.where(lost, multiply(a, np.copysign(np.float32(0), b)), quotient)
+    """div.approx.f32: for 2**126 < abs(b) < 2**128 the reciprocal is lost, and the result NaN for
+    infinite a, else a zero."""
+    return multiply(*factors(a, b, full=False))
 
 
 def divide_full(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """div.full.f32: a times the reciprocal of b, both scaled so that neither is lost."""
-    size = np.abs(b)
-    extreme = (size > np.float32(2.0**126)) | (size < TINY)
-    if not np.count_nonzero(extreme):
-        return multiply(a, special_unit.reciprocal(b))
-    scale = np.where(size > 1, np.float32(0.25), np.float32(2.0**24))
-    scale = np.where(extreme, scale, np.float32(1))
-    return multiply(a * scale, special_unit.reciprocal(b * scale))
+    """div.full.f32: a times the reciprocal of b."""
+    return multiply(*factors(a, b, full=True))
 
 
 def gross(name: str) -> Callable[[np.ndarray], np.ndarray]:

@@ -7,6 +7,7 @@ MODULES = (
     "bits",
     "floating",
     "half",
+    "contracted",
     "special",
     "convert",
     "select",

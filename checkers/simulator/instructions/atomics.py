@@ -23,8 +23,6 @@ from collections.abc import Callable
 import numpy as np
 
 from checkers.simulator.arithmetic.extrema import maximum, minimum
-from checkers.simulator.building import Builder, translates
-from checkers.simulator.group import Group
 from checkers.simulator.instructions.loads import (
     SCOPES,
     check_operands,
@@ -32,11 +30,13 @@ from checkers.simulator.instructions.loads import (
     raw_reader,
     raw_type,
 )
-from checkers.simulator.kernel import Step
+from checkers.simulator.machine.building import Builder, translates
+from checkers.simulator.machine.group import Group
+from checkers.simulator.machine.kernel import Step
+from checkers.simulator.machine.registers import HALVES, NUMPY
 from checkers.simulator.memory.order import Update
-from checkers.simulator.modifiers import Unsupported
-from checkers.simulator.program import TYPE_BITS, Immediate, Instruction
-from checkers.simulator.registers import HALVES, NUMPY
+from checkers.simulator.ptx.modifiers import Unsupported
+from checkers.simulator.ptx.program import TYPE_BITS, Immediate, Instruction
 
 _OPERATIONS = ("and", "or", "xor", "cas", "exch", "add", "inc", "dec", "min", "max")
 _BITS = {"b32", "b64", "u32", "u64", "s32", "s64"}

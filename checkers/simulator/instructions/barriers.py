@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from checkers.simulator.building import Builder, translates
-from checkers.simulator.faults import Kind
-from checkers.simulator.group import Group
 from checkers.simulator.instructions import cluster
-from checkers.simulator.kernel import Step
-from checkers.simulator.modifiers import Unsupported
-from checkers.simulator.named_barriers import Form, NamedBarriers
-from checkers.simulator.program import Immediate, Instruction, Register
+from checkers.simulator.machine.building import Builder, translates
+from checkers.simulator.machine.group import Group
+from checkers.simulator.machine.kernel import Step
+from checkers.simulator.ptx.modifiers import Unsupported
+from checkers.simulator.ptx.program import Immediate, Instruction, Register
+from checkers.simulator.reports.faults import Kind
+from checkers.simulator.waiting.named_barriers import Form, NamedBarriers
 
 BARRIERS = 16
 REDUCTIONS = {"popc": "u32", "and": "pred", "or": "pred"}
@@ -142,5 +142,5 @@ def _meets_whole(
             wave.log.signal(group, there.key)
             wave.log.waited(group, f"barrier {number}", there.key)
             there.generation += 1
-    wave.progressed()
+    wave.progressed(meeting=True)
     return True

@@ -26,12 +26,12 @@ from typing import Any
 import numpy as np
 
 from checkers.simulator.arithmetic import bits
-from checkers.simulator.building import Builder, translates
-from checkers.simulator.group import Group
 from checkers.simulator.instructions.families import only_type
-from checkers.simulator.kernel import Step
-from checkers.simulator.modifiers import Unsupported
-from checkers.simulator.program import Immediate, Instruction, Operand, Pair
+from checkers.simulator.machine.building import Builder, translates
+from checkers.simulator.machine.group import Group
+from checkers.simulator.machine.kernel import Step
+from checkers.simulator.ptx.modifiers import Unsupported
+from checkers.simulator.ptx.program import Immediate, Instruction, Operand, Pair
 
 _LOGIC = ("pred", "b16", "b32", "b64")
 

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checkers.simulator.async_access import reading, updating, writing
-from checkers.simulator.building import Builder
-from checkers.simulator.bulk_copies import BulkCopies, BulkCopy
-from checkers.simulator.bulk_issue import (
+from checkers.simulator.copies.async_access import reading, updating, writing
+from checkers.simulator.copies.bulk_copies import BulkCopies, BulkCopy
+from checkers.simulator.copies.bulk_issue import (
     ALIGNMENT,
     COMPLETES,
     MULTICAST,
@@ -23,14 +22,15 @@ from checkers.simulator.bulk_issue import (
     start_store,
     target_blocks,
 )
-from checkers.simulator.faults import Kind
-from checkers.simulator.group import Group
-from checkers.simulator.kernel import Step
-from checkers.simulator.modifiers import Modifiers, Unsupported
-from checkers.simulator.program import Immediate, Instruction
-from checkers.simulator.reductions import take_reduction
-from checkers.simulator.shared_places import OFFSET_MASK
-from checkers.simulator.tiles import contiguous
+from checkers.simulator.copies.reductions import take_reduction
+from checkers.simulator.copies.shared_places import OFFSET_MASK
+from checkers.simulator.copies.tiles import contiguous
+from checkers.simulator.machine.building import Builder
+from checkers.simulator.machine.group import Group
+from checkers.simulator.machine.kernel import Step
+from checkers.simulator.ptx.modifiers import Modifiers, Unsupported
+from checkers.simulator.ptx.program import Immediate, Instruction
+from checkers.simulator.reports.faults import Kind
 
 
 def translate(

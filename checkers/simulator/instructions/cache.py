@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from checkers.simulator.building import Builder, translates
-from checkers.simulator.group import Group
-from checkers.simulator.kernel import Step
-from checkers.simulator.modifiers import Unsupported
-from checkers.simulator.program import Immediate, Instruction
+from checkers.simulator.machine.building import Builder, translates
+from checkers.simulator.machine.group import Group
+from checkers.simulator.machine.kernel import Step
+from checkers.simulator.ptx.modifiers import Unsupported
+from checkers.simulator.ptx.program import Immediate, Instruction
 
 _PRIMARY = tuple(f"L2::evict_{name}" for name in ("last", "normal", "first", "unchanged"))
 _SECONDARY = ("L2::evict_first", "L2::evict_unchanged")

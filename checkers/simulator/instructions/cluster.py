@@ -6,16 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from checkers.simulator.building import Builder, translates
-from checkers.simulator.clusters import Clusters
-from checkers.simulator.faults import Kind
-from checkers.simulator.fences import Fences
-from checkers.simulator.group import Group
-from checkers.simulator.kernel import Step
-from checkers.simulator.mbarrier_lookup import Mbarriers
-from checkers.simulator.modifiers import Modifiers
-from checkers.simulator.program import Instruction
-from checkers.simulator.shared_places import RANK_SHIFT
+from checkers.simulator.copies.shared_places import RANK_SHIFT
+from checkers.simulator.machine.building import Builder, translates
+from checkers.simulator.machine.group import Group
+from checkers.simulator.machine.kernel import Step
+from checkers.simulator.ptx.modifiers import Modifiers
+from checkers.simulator.ptx.program import Instruction
+from checkers.simulator.reports.faults import Kind
+from checkers.simulator.waiting.clusters import Clusters
+from checkers.simulator.waiting.fences import Fences
+from checkers.simulator.waiting.mbarrier_lookup import Mbarriers
 
 
 def barrier_cluster(instruction: Instruction, modifiers: Modifiers) -> Step:

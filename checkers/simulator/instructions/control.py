@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from checkers.simulator.building import Builder, translates
-from checkers.simulator.faults import Kind, Stop
-from checkers.simulator.group import Group
-from checkers.simulator.kernel import Step
-from checkers.simulator.machine import Jump
-from checkers.simulator.modifiers import Unsupported
-from checkers.simulator.printing import format_printf, text_at
-from checkers.simulator.program import Instruction, Symbol, Vector
+from checkers.simulator.machine.building import Builder, translates
+from checkers.simulator.machine.group import Group
+from checkers.simulator.machine.kernel import Step
+from checkers.simulator.machine.wave import Jump
+from checkers.simulator.ptx.modifiers import Unsupported
+from checkers.simulator.ptx.program import Instruction, Symbol, Vector
+from checkers.simulator.reports.faults import Kind, Stop
+from checkers.simulator.reports.printing import format_printf, text_at
 
 
 @translates("bra", section="9.7.12.3")

@@ -28,13 +28,13 @@ from typing import Any
 import numpy as np
 
 from checkers.simulator.arithmetic import convert, formats, half, single
-from checkers.simulator.building import Builder, Reader, translates
-from checkers.simulator.group import Group
 from checkers.simulator.instructions.half import raw_source
-from checkers.simulator.kernel import Step
-from checkers.simulator.modifiers import Modifiers, Unsupported
-from checkers.simulator.program import Instruction, Operand
-from checkers.simulator.registers import NUMPY
+from checkers.simulator.machine.building import Builder, Reader, translates
+from checkers.simulator.machine.group import Group
+from checkers.simulator.machine.kernel import Step
+from checkers.simulator.machine.registers import NUMPY
+from checkers.simulator.ptx.modifiers import Modifiers, Unsupported
+from checkers.simulator.ptx.program import Instruction, Operand
 
 ROUNDINGS = ("rn", "rz", "rm", "rp")
 INTEGRAL = ("rni", "rzi", "rmi", "rpi")

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from checkers.simulator.async_access import writing
-from checkers.simulator.building import Builder, translates
-from checkers.simulator.copies import Copies, Source
-from checkers.simulator.engine import Operation
-from checkers.simulator.faults import Kind
-from checkers.simulator.group import Group
+from checkers.simulator.copies.async_access import writing
+from checkers.simulator.copies.copies import Copies, Source
+from checkers.simulator.copies.engine import Operation
+from checkers.simulator.copies.shared_places import places
 from checkers.simulator.instructions import bulk, tensor_copy
-from checkers.simulator.kernel import Step
-from checkers.simulator.mbarrier_lookup import each_barrier
-from checkers.simulator.mbarriers import Mbarrier
-from checkers.simulator.modifiers import Modifiers, Unsupported
-from checkers.simulator.program import Immediate, Instruction, Register
-from checkers.simulator.shared_places import places
+from checkers.simulator.machine.building import Builder, translates
+from checkers.simulator.machine.group import Group
+from checkers.simulator.machine.kernel import Step
+from checkers.simulator.ptx.modifiers import Modifiers, Unsupported
+from checkers.simulator.ptx.program import Immediate, Instruction, Register
+from checkers.simulator.reports.faults import Kind
+from checkers.simulator.waiting.mbarrier_lookup import each_barrier
+from checkers.simulator.waiting.mbarriers import Mbarrier
 
 SIZES = (4, 8, 16)
 

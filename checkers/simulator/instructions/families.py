@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from checkers.simulator.building import Builder, Translator, translates
-from checkers.simulator.kernel import Step
-from checkers.simulator.modifiers import Modifiers, Unsupported
-from checkers.simulator.program import Instruction
+from checkers.simulator.machine.building import Builder, Translator, translates
+from checkers.simulator.machine.kernel import Step
+from checkers.simulator.ptx.modifiers import Modifiers, Unsupported
+from checkers.simulator.ptx.program import Instruction
 
 
 class Family:
@@ -43,7 +43,7 @@ class Family:
 
 def add_section(opcode: str, section: str) -> None:
     """Names another section of the manual for an opcode."""
-    from checkers.simulator.building import SECTIONS
+    from checkers.simulator.machine.building import SECTIONS
 
     SECTIONS[opcode] += f", {section}"
 

@@ -6,13 +6,13 @@ is knowledge: which accesses of one thread another may rely on (memory/clocks.py
 
 from __future__ import annotations
 
-from checkers.simulator.building import Builder, translates
-from checkers.simulator.fences import Fences, TensorMapFences
-from checkers.simulator.group import Group
-from checkers.simulator.kernel import Step
-from checkers.simulator.mbarrier_lookup import Mbarriers
-from checkers.simulator.modifiers import Modifiers, Unsupported
-from checkers.simulator.program import Immediate, Instruction
+from checkers.simulator.machine.building import Builder, translates
+from checkers.simulator.machine.group import Group
+from checkers.simulator.machine.kernel import Step
+from checkers.simulator.ptx.modifiers import Modifiers, Unsupported
+from checkers.simulator.ptx.program import Immediate, Instruction
+from checkers.simulator.waiting.fences import Fences, TensorMapFences
+from checkers.simulator.waiting.mbarrier_lookup import Mbarriers
 
 SCOPES = ("cta", "cluster", "gpu", "sys")
 LEVELS = ("cta", "gl", "sys")

@@ -26,11 +26,11 @@ from typing import Any
 import numpy as np
 
 from checkers.simulator.arithmetic import approximate, double, extrema, half, single
-from checkers.simulator.building import Builder, translates
 from checkers.simulator.instructions.families import Family, only_type
-from checkers.simulator.kernel import Step
-from checkers.simulator.modifiers import Modifiers, Unsupported
-from checkers.simulator.program import Instruction
+from checkers.simulator.machine.building import Builder, translates
+from checkers.simulator.machine.kernel import Step
+from checkers.simulator.ptx.modifiers import Modifiers, Unsupported
+from checkers.simulator.ptx.program import Instruction
 
 ROUNDINGS = ("rn", "rz", "rm", "rp")
 HALVES = ("f16", "bf16")

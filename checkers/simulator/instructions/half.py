@@ -23,13 +23,13 @@ from typing import Any
 import numpy as np
 
 from checkers.simulator.arithmetic import approximate, extrema, half
-from checkers.simulator.building import Builder, Reader
-from checkers.simulator.group import Group
 from checkers.simulator.instructions.families import Family, only_type
 from checkers.simulator.instructions.floating import refuse
-from checkers.simulator.kernel import Step
-from checkers.simulator.modifiers import Modifiers, Unsupported
-from checkers.simulator.program import Immediate, Instruction, Operand
+from checkers.simulator.machine.building import Builder, Reader
+from checkers.simulator.machine.group import Group
+from checkers.simulator.machine.kernel import Step
+from checkers.simulator.ptx.modifiers import Modifiers, Unsupported
+from checkers.simulator.ptx.program import Immediate, Instruction, Operand
 
 TYPES = ("f16", "f16x2", "bf16", "bf16x2")
 

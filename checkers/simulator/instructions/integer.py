@@ -23,12 +23,12 @@ from typing import Any
 import numpy as np
 
 from checkers.simulator.arithmetic import integers
-from checkers.simulator.building import Builder
-from checkers.simulator.group import Group
 from checkers.simulator.instructions.families import Family, only_type
-from checkers.simulator.kernel import Step
-from checkers.simulator.modifiers import Unsupported
-from checkers.simulator.program import Instruction
+from checkers.simulator.machine.building import Builder
+from checkers.simulator.machine.group import Group
+from checkers.simulator.machine.kernel import Step
+from checkers.simulator.ptx.modifiers import Unsupported
+from checkers.simulator.ptx.program import Instruction
 
 SCALAR = ("u16", "s16", "u32", "s32", "u64", "s64")
 PACKED = ("u16x2", "s16x2")

@@ -18,12 +18,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from checkers.simulator.building import Builder, Reader, translates
-from checkers.simulator.faults import Kind
-from checkers.simulator.group import Group
-from checkers.simulator.kernel import Step
-from checkers.simulator.modifiers import Modifiers, Unsupported
-from checkers.simulator.program import (
+from checkers.simulator.machine.building import Builder, Reader, translates
+from checkers.simulator.machine.group import Group
+from checkers.simulator.machine.kernel import Step
+from checkers.simulator.machine.registers import NUMPY
+from checkers.simulator.ptx.modifiers import Modifiers, Unsupported
+from checkers.simulator.ptx.program import (
     TYPE_BITS,
     Address,
     Immediate,
@@ -33,7 +33,7 @@ from checkers.simulator.program import (
     Symbol,
     Vector,
 )
-from checkers.simulator.registers import NUMPY
+from checkers.simulator.reports.faults import Kind
 
 SPACES = ("global", "shared", "shared::cta", "shared::cluster", "local", "const", "param")
 SPACES += ("param::entry", "param::func")

@@ -13,15 +13,15 @@ from collections.abc import Callable
 
 import numpy as np
 
-from checkers.simulator import matrix_layouts as layouts
-from checkers.simulator.building import Builder, translates
-from checkers.simulator.fused_sums import warp_multiply_add
-from checkers.simulator.group import Group
-from checkers.simulator.kernel import Step
-from checkers.simulator.matrix_arithmetic import ELEMENT_BYTES, FLOP_NAMES, values
-from checkers.simulator.meetings import collective
-from checkers.simulator.modifiers import Unsupported
-from checkers.simulator.program import Instruction, Operand, Vector
+from checkers.simulator.machine.building import Builder, translates
+from checkers.simulator.machine.group import Group
+from checkers.simulator.machine.kernel import Step
+from checkers.simulator.matrices import matrix_layouts as layouts
+from checkers.simulator.matrices.fused_sums import warp_multiply_add
+from checkers.simulator.matrices.matrix_arithmetic import ELEMENT_BYTES, FLOP_NAMES, values
+from checkers.simulator.ptx.modifiers import Unsupported
+from checkers.simulator.ptx.program import Instruction, Operand, Vector
+from checkers.simulator.waiting.meetings import collective
 
 
 def elements(operand: Operand, instruction: Instruction, count: int) -> tuple[Operand, ...]:

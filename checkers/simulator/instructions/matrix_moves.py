@@ -12,14 +12,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checkers.simulator.building import Builder, translates
-from checkers.simulator.faults import Kind
-from checkers.simulator.group import LANES, Group
 from checkers.simulator.instructions.matrix import elements
-from checkers.simulator.kernel import Step
-from checkers.simulator.meetings import collective
-from checkers.simulator.modifiers import Modifiers, Unsupported
-from checkers.simulator.program import Instruction
+from checkers.simulator.machine.building import Builder, translates
+from checkers.simulator.machine.group import LANES, Group
+from checkers.simulator.machine.kernel import Step
+from checkers.simulator.ptx.modifiers import Modifiers, Unsupported
+from checkers.simulator.ptx.program import Instruction
+from checkers.simulator.reports.faults import Kind
+from checkers.simulator.waiting.meetings import collective
 
 COUNTS = {"x1": 1, "x2": 2, "x4": 4}
 

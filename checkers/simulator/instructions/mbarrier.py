@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from checkers.simulator.building import Builder, translates
-from checkers.simulator.faults import Kind
-from checkers.simulator.group import Group
+from checkers.simulator.copies.shared_places import only, places
 from checkers.simulator.instructions.mbarrier_waits import wait
-from checkers.simulator.kernel import Step
-from checkers.simulator.mbarrier_lookup import (
+from checkers.simulator.machine.building import Builder, translates
+from checkers.simulator.machine.group import Group
+from checkers.simulator.machine.kernel import Step
+from checkers.simulator.ptx.modifiers import Modifiers, Unsupported
+from checkers.simulator.ptx.program import Address, Immediate, Instruction, Operand, Sink
+from checkers.simulator.reports.faults import Kind
+from checkers.simulator.waiting.mbarrier_lookup import (
     PENDING_BITS,
     SPACES,
     Mbarriers,
@@ -17,10 +20,7 @@ from checkers.simulator.mbarrier_lookup import (
     lanes_of,
     sem_and_scope,
 )
-from checkers.simulator.mbarriers import BYTES, LIMIT, Mbarrier
-from checkers.simulator.modifiers import Modifiers, Unsupported
-from checkers.simulator.program import Address, Immediate, Instruction, Operand, Sink
-from checkers.simulator.shared_places import only, places
+from checkers.simulator.waiting.mbarriers import BYTES, LIMIT, Mbarrier
 
 
 @translates("mbarrier", section="9.7.13.15")

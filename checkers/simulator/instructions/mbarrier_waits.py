@@ -10,15 +10,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from checkers.simulator.building import Builder
-from checkers.simulator.faults import Access, Kind
-from checkers.simulator.group import Group
-from checkers.simulator.kernel import Step
-from checkers.simulator.mbarrier_lookup import PENDING_BITS, each_barrier, lanes_of, sem_and_scope
-from checkers.simulator.mbarriers import NEVER, Mbarrier, PhaseWait
-from checkers.simulator.modifiers import Modifiers
-from checkers.simulator.program import Instruction
-from checkers.simulator.shared_places import only
+from checkers.simulator.copies.shared_places import only
+from checkers.simulator.machine.building import Builder
+from checkers.simulator.machine.group import Group
+from checkers.simulator.machine.kernel import Step
+from checkers.simulator.ptx.modifiers import Modifiers
+from checkers.simulator.ptx.program import Instruction
+from checkers.simulator.reports.faults import Access, Kind
+from checkers.simulator.waiting.mbarrier_lookup import (
+    PENDING_BITS,
+    each_barrier,
+    lanes_of,
+    sem_and_scope,
+)
+from checkers.simulator.waiting.mbarriers import NEVER, Mbarrier, PhaseWait
 
 
 def wait(instruction: Instruction, build: Builder, modifiers: Modifiers, blocks: bool) -> Step:

@@ -19,14 +19,14 @@ from typing import Any
 
 import numpy as np
 
-from checkers.simulator.building import Builder, translates
-from checkers.simulator.group import Group
 from checkers.simulator.instructions.families import only_type
-from checkers.simulator.kernel import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, Step
+from checkers.simulator.machine.building import Builder, translates
+from checkers.simulator.machine.group import Group
+from checkers.simulator.machine.kernel import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, Step
+from checkers.simulator.machine.registers import NUMPY
 from checkers.simulator.memory.regions import CONST_WINDOW
-from checkers.simulator.modifiers import Modifiers, Unsupported
-from checkers.simulator.program import TYPE_BITS, Instruction, Register, Vector
-from checkers.simulator.registers import NUMPY
+from checkers.simulator.ptx.modifiers import Modifiers, Unsupported
+from checkers.simulator.ptx.program import TYPE_BITS, Instruction, Register, Vector
 
 _MOVED = ("pred", "b128", "f16", "bf16", "f32", "f64")
 _MOVED += tuple(f"{sign}{bits}" for sign in "bus" for bits in (16, 32, 64))

@@ -9,20 +9,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from checkers.simulator.async_access import End, updating, writing
-from checkers.simulator.building import Builder, translates
-from checkers.simulator.bulk_issue import COMPLETES, each_lane, row_of
-from checkers.simulator.engine import Operation
-from checkers.simulator.faults import Kind
-from checkers.simulator.group import Group
-from checkers.simulator.kernel import Step
-from checkers.simulator.mbarrier_lookup import each_barrier
-from checkers.simulator.mbarriers import Mbarrier
-from checkers.simulator.modifiers import Modifiers, Unsupported
-from checkers.simulator.program import TYPE_BITS, Instruction, Vector
-from checkers.simulator.reductions import OPERATIONS, Combine, combine
-from checkers.simulator.registers import NUMPY
-from checkers.simulator.shared_places import places
+from checkers.simulator.copies.async_access import End, updating, writing
+from checkers.simulator.copies.bulk_issue import COMPLETES, each_lane, row_of
+from checkers.simulator.copies.engine import Operation
+from checkers.simulator.copies.reductions import OPERATIONS, Combine, combine
+from checkers.simulator.copies.shared_places import places
+from checkers.simulator.machine.building import Builder, translates
+from checkers.simulator.machine.group import Group
+from checkers.simulator.machine.kernel import Step
+from checkers.simulator.machine.registers import NUMPY
+from checkers.simulator.ptx.modifiers import Modifiers, Unsupported
+from checkers.simulator.ptx.program import TYPE_BITS, Instruction, Vector
+from checkers.simulator.reports.faults import Kind
+from checkers.simulator.waiting.mbarrier_lookup import each_barrier
+from checkers.simulator.waiting.mbarriers import Mbarrier
 
 
 class RemoteStore(Operation):
@@ -85,6 +85,8 @@ def _translate(
         where = places(group, to(group), space == "")
         signals = signal(group)
         raw = [group.lanes(np.asarray(read(group))) for read in readers]
+        if wave.suspects is not None:
+            wave.suspects.published(group.threads(), group.site, "sends", lambda i: "another block")
         for i, part, thread in each_lane(group):
             for barrier, _ in each_barrier(part, row_of(part, group, signals), space, what):
                 if barrier.block != int(where.blocks[i]) or not where.valid[i]:

@@ -20,13 +20,13 @@ from typing import Any
 import numpy as np
 
 from checkers.simulator.arithmetic import half, single
-from checkers.simulator.building import Builder, Reader, translates
-from checkers.simulator.group import Group
 from checkers.simulator.instructions import half as half_instructions
 from checkers.simulator.instructions.families import only_type
-from checkers.simulator.kernel import Step
-from checkers.simulator.modifiers import Modifiers, Unsupported
-from checkers.simulator.program import TYPE_BITS, Instruction, Operand, Pair, Sink
+from checkers.simulator.machine.building import Builder, Reader, translates
+from checkers.simulator.machine.group import Group
+from checkers.simulator.machine.kernel import Step
+from checkers.simulator.ptx.modifiers import Modifiers, Unsupported
+from checkers.simulator.ptx.program import TYPE_BITS, Instruction, Operand, Pair, Sink
 
 Test = Callable[[Any, Any], Any]
 

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from checkers.simulator.building import Builder, translates
-from checkers.simulator.faults import Kind
-from checkers.simulator.group import Group
-from checkers.simulator.kernel import Step
-from checkers.simulator.machine import Wait
-from checkers.simulator.modifiers import Unsupported
-from checkers.simulator.program import Immediate, Instruction
+from checkers.simulator.machine.building import Builder, translates
+from checkers.simulator.machine.group import Group
+from checkers.simulator.machine.kernel import Step
+from checkers.simulator.machine.wave import Wait
+from checkers.simulator.ptx.modifiers import Unsupported
+from checkers.simulator.ptx.program import Immediate, Instruction
+from checkers.simulator.reports.faults import Kind
 
 if TYPE_CHECKING:
-    from checkers.simulator.machine import Wave
+    from checkers.simulator.machine.wave import Wave
 
 REGISTERS_OF_AN_SM = 65536
 MOST = 256  # of a thread

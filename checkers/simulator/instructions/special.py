@@ -20,12 +20,12 @@ from functools import partial
 from typing import Any
 
 from checkers.simulator.arithmetic import approximate, double, single
-from checkers.simulator.building import Builder, translates
 from checkers.simulator.instructions.families import only_type
 from checkers.simulator.instructions.floating import ROUNDINGS, floating, refuse
-from checkers.simulator.kernel import Step
-from checkers.simulator.modifiers import Unsupported
-from checkers.simulator.program import Instruction
+from checkers.simulator.machine.building import Builder, translates
+from checkers.simulator.machine.kernel import Step
+from checkers.simulator.ptx.modifiers import Unsupported
+from checkers.simulator.ptx.program import Instruction
 
 _ROUNDED: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "rcp": (single.reciprocal, double.reciprocal),

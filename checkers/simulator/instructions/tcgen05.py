@@ -11,19 +11,19 @@ from collections.abc import Callable
 
 import numpy as np
 
-from checkers.simulator.building import Builder, translates
-from checkers.simulator.faults import Kind
-from checkers.simulator.group import LANES, Group
 from checkers.simulator.instructions import tcgen05_copy, tcgen05_mma
 from checkers.simulator.instructions.matrix import elements
-from checkers.simulator.kernel import Step
-from checkers.simulator.matrix_layouts import TENSOR_SHAPES, tensor_places
-from checkers.simulator.mbarrier_lookup import each_barrier, lanes_of
-from checkers.simulator.meetings import collective
-from checkers.simulator.modifiers import Modifiers, Unsupported
-from checkers.simulator.program import Address, Immediate, Instruction, Register
-from checkers.simulator.tensor_allocation import Allocations, RoomWait, lane_zero, warps_blocks
-from checkers.simulator.tensor_memory import (
+from checkers.simulator.machine.building import Builder, translates
+from checkers.simulator.machine.group import LANES, Group
+from checkers.simulator.machine.kernel import Step
+from checkers.simulator.matrices.matrix_layouts import TENSOR_SHAPES, tensor_places
+from checkers.simulator.matrices.tensor_allocation import (
+    Allocations,
+    RoomWait,
+    lane_zero,
+    warps_blocks,
+)
+from checkers.simulator.matrices.tensor_memory import (
     COLUMNS,
     PIECE,
     ROWS,
@@ -31,7 +31,12 @@ from checkers.simulator.tensor_memory import (
     TensorMemory,
     TensorOperation,
 )
-from checkers.simulator.tensor_pipe import TensorPipe
+from checkers.simulator.matrices.tensor_pipe import TensorPipe
+from checkers.simulator.ptx.modifiers import Modifiers, Unsupported
+from checkers.simulator.ptx.program import Address, Immediate, Instruction, Register
+from checkers.simulator.reports.faults import Kind
+from checkers.simulator.waiting.mbarrier_lookup import each_barrier, lanes_of
+from checkers.simulator.waiting.meetings import collective
 
 CTA_GROUPS = ("cta_group::1", "cta_group::2")
 

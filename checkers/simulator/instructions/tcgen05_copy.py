@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from checkers.simulator.building import Builder
-from checkers.simulator.descriptors import Tile, locate, tcgen05_descriptor
-from checkers.simulator.group import Group
-from checkers.simulator.kernel import Step
-from checkers.simulator.matrix_operands import Reading, begin_reads, check_tile, tile_bytes
-from checkers.simulator.modifiers import Modifiers, Unsupported
-from checkers.simulator.program import Instruction
-from checkers.simulator.tensor_memory import ROWS, Region, TensorMemory
-from checkers.simulator.tensor_pipe import TensorPipe
+from checkers.simulator.machine.building import Builder
+from checkers.simulator.machine.group import Group
+from checkers.simulator.machine.kernel import Step
+from checkers.simulator.matrices.descriptors import Tile, locate, tcgen05_descriptor
+from checkers.simulator.matrices.matrix_operands import Reading, begin_reads, check_tile, tile_bytes
+from checkers.simulator.matrices.tensor_memory import ROWS, Region, TensorMemory
+from checkers.simulator.matrices.tensor_pipe import TensorPipe
+from checkers.simulator.ptx.modifiers import Modifiers, Unsupported
+from checkers.simulator.ptx.program import Instruction
 
 # shape -> (rows of shared memory, bytes of a row)
 SHAPES = {"128x256b": (128, 32), "128x128b": (128, 16), "32x128b": (32, 16)}

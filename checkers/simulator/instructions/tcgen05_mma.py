@@ -12,18 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from checkers.simulator.building import Builder
-from checkers.simulator.descriptors import Tile, locate, tcgen05_descriptor
-from checkers.simulator.faults import Kind
-from checkers.simulator.group import LANES, Group
-from checkers.simulator.kernel import Step
-from checkers.simulator.matrix_arithmetic import FLOP_NAMES
-from checkers.simulator.matrix_operands import Reading, begin_reads, check_tile
-from checkers.simulator.modifiers import Modifiers, Unsupported
-from checkers.simulator.program import Address, Immediate, Instruction, Vector
-from checkers.simulator.tensor_core import BLOCK_SCALED, KINDS, instruction_descriptor
-from checkers.simulator.tensor_multiply import Multiplication
-from checkers.simulator.tensor_pipe import TensorPipe
+from checkers.simulator.machine.building import Builder
+from checkers.simulator.machine.group import LANES, Group
+from checkers.simulator.machine.kernel import Step
+from checkers.simulator.matrices.descriptors import Tile, locate, tcgen05_descriptor
+from checkers.simulator.matrices.matrix_arithmetic import FLOP_NAMES
+from checkers.simulator.matrices.matrix_operands import Reading, begin_reads, check_tile
+from checkers.simulator.matrices.tensor_core import BLOCK_SCALED, KINDS, instruction_descriptor
+from checkers.simulator.matrices.tensor_multiply import Multiplication
+from checkers.simulator.matrices.tensor_pipe import TensorPipe
+from checkers.simulator.ptx.modifiers import Modifiers, Unsupported
+from checkers.simulator.ptx.program import Address, Immediate, Instruction, Vector
+from checkers.simulator.reports.faults import Kind
 
 Reader = Callable[[Group], Any]
 

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checkers.simulator.building import Builder
-from checkers.simulator.bulk_copies import BulkCopies
-from checkers.simulator.bulk_issue import (
+from checkers.simulator.copies.bulk_copies import BulkCopies
+from checkers.simulator.copies.bulk_issue import (
     COMPLETES,
     MULTICAST,
     barriers_at,
@@ -24,17 +23,18 @@ from checkers.simulator.bulk_issue import (
     start_store,
     target_blocks,
 )
-from checkers.simulator.descriptors import CELL
-from checkers.simulator.faults import Kind
-from checkers.simulator.group import Group
-from checkers.simulator.kernel import Step
-from checkers.simulator.modifiers import Modifiers, Unsupported
-from checkers.simulator.program import Address, Instruction
-from checkers.simulator.reductions import OPERATIONS, combine
-from checkers.simulator.shared_places import OFFSET_MASK, RANK_SHIFT
-from checkers.simulator.tensor_maps_in_memory import map_at
-from checkers.simulator.tensormap import TensorMap
-from checkers.simulator.tiles import Tile, gathered, tile
+from checkers.simulator.copies.reductions import OPERATIONS, combine
+from checkers.simulator.copies.shared_places import OFFSET_MASK, RANK_SHIFT
+from checkers.simulator.copies.tensor_maps_in_memory import map_at
+from checkers.simulator.copies.tensormap import TensorMap
+from checkers.simulator.copies.tiles import Tile, gathered, tile
+from checkers.simulator.machine.building import Builder
+from checkers.simulator.machine.group import Group
+from checkers.simulator.machine.kernel import Step
+from checkers.simulator.matrices.descriptors import CELL
+from checkers.simulator.ptx.modifiers import Modifiers, Unsupported
+from checkers.simulator.ptx.program import Address, Instruction
+from checkers.simulator.reports.faults import Kind
 
 DIMENSIONS = ("1d", "2d", "3d", "4d", "5d")
 MODES = ("tile", "tile::gather4", "tile::scatter4")

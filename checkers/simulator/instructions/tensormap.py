@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from checkers.simulator.building import Builder, translates
-from checkers.simulator.faults import Kind
-from checkers.simulator.fences import TensorMapFences
-from checkers.simulator.group import Group
-from checkers.simulator.kernel import Step
-from checkers.simulator.modifiers import Modifiers, Unsupported
-from checkers.simulator.program import Immediate, Instruction
-from checkers.simulator.tensormap import FIELDS, MAP_BYTES, replaced
+from checkers.simulator.copies.tensormap import FIELDS, MAP_BYTES, replaced
+from checkers.simulator.machine.building import Builder, translates
+from checkers.simulator.machine.group import Group
+from checkers.simulator.machine.kernel import Step
+from checkers.simulator.ptx.modifiers import Modifiers, Unsupported
+from checkers.simulator.ptx.program import Immediate, Instruction
+from checkers.simulator.reports.faults import Kind
+from checkers.simulator.waiting.fences import TensorMapFences
 
 WITH_ORDINAL = ("box_dim", "global_dim", "global_stride", "element_stride")
 SCOPES = ("cta", "cluster", "gpu", "sys")

@@ -18,13 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from checkers.simulator.building import Builder, Writer, translates
-from checkers.simulator.faults import Kind
-from checkers.simulator.group import LANES, Group
-from checkers.simulator.kernel import Step
-from checkers.simulator.modifiers import Modifiers, Unsupported
-from checkers.simulator.program import Instruction, Operand, Pair, Sink
-from checkers.simulator.warp_meetings import bits_of, together
+from checkers.simulator.machine.building import Builder, Writer, translates
+from checkers.simulator.machine.group import LANES, Group
+from checkers.simulator.machine.kernel import Step
+from checkers.simulator.ptx.modifiers import Modifiers, Unsupported
+from checkers.simulator.ptx.program import Instruction, Operand, Pair, Sink
+from checkers.simulator.reports.faults import Kind
+from checkers.simulator.waiting.warp_meetings import bits_of, together
 
 _LANE = np.arange(LANES, dtype=np.int64)
 _NAN = np.uint32(0x7FFFFFFF)
@@ -94,6 +94,9 @@ def shfl(instruction: Instruction, build: Builder) -> Step:
             taken = np.take_along_axis(a, source, axis=1)
         if write_inside is not None:
             write_inside(group, inside)
+        if group.wave.suspects is not None:
+            lanes = np.broadcast_to(source, a.shape)
+            group.wave.suspects.exchanged(group.warps, lanes, group.active())
         write(group, taken)
 
     return together("shfl.sync", build.source(mask, "u32"), exchange)

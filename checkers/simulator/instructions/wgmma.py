@@ -6,30 +6,31 @@ PTX ISA 9.7.15. Dense only: wgmma.mma_async.sp and the 1-bit forms are Unsupport
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from checkers.simulator import matrix_layouts as layouts
-from checkers.simulator.accumulators import read_fragment
-from checkers.simulator.building import Builder, translates
-from checkers.simulator.descriptors import Tile, locate, wgmma_descriptor
-from checkers.simulator.faults import Kind
-from checkers.simulator.fused_sums import multiply_add
-from checkers.simulator.group import LANES, Group, rows_of
 from checkers.simulator.instructions.matrix import elements
-from checkers.simulator.kernel import Step
-from checkers.simulator.matrix_arithmetic import (
+from checkers.simulator.machine.building import Builder, registers_of, translates
+from checkers.simulator.machine.group import LANES, Group, rows_of
+from checkers.simulator.machine.kernel import Kernel, Step
+from checkers.simulator.matrices import matrix_layouts as layouts
+from checkers.simulator.matrices.accumulators import read_fragment
+from checkers.simulator.matrices.descriptors import Tile, locate, wgmma_descriptor
+from checkers.simulator.matrices.fused_sums import multiply_add
+from checkers.simulator.matrices.matrix_arithmetic import (
     ELEMENT_BYTES,
     FLOP_NAMES,
     INTEGERS,
     values,
 )
-from checkers.simulator.matrix_operands import Reading, begin_reads, check_tile, read_tile
-from checkers.simulator.meetings import WARPGROUP, collective
-from checkers.simulator.modifiers import Modifiers, Unsupported
-from checkers.simulator.program import Immediate, Instruction, Operand, Vector
-from checkers.simulator.warpgroup import WgmmaState
+from checkers.simulator.matrices.matrix_operands import Reading, begin_reads, check_tile, read_tile
+from checkers.simulator.matrices.warpgroup import WgmmaState
+from checkers.simulator.ptx.modifiers import Modifiers, Unsupported
+from checkers.simulator.ptx.program import Immediate, Instruction, Operand, Register, Vector
+from checkers.simulator.reports.faults import Kind
+from checkers.simulator.waiting.meetings import WARPGROUP, collective
 
 ROWS = 64
 DEPTH_BYTES = 32  # of K, whatever the type
@@ -44,7 +45,23 @@ DTYPES = {"f16": np.float16, "f32": np.float32, "s32": np.int32}
 
 
 def _touched(group: Group, touches: list[tuple[int, bool]]) -> None:
-    group.wave.state(WgmmaState).touch(group, touches)
+    constant = group.site.opcode == "mov" and _sets_constant(group.wave.kernel, group.site)
+    group.wave.state(WgmmaState).touch(group, touches, constant)
+
+
+@lru_cache(maxsize=4096)
+def _sets_constant(kernel: Kernel, move: Instruction) -> bool:
+    """Whether a mov gives a register a constant, perhaps by way of the register written last.
+
+    For an accumulator cleared in the source the compiler does so where it is needed, which may be
+    after the fence.
+    """
+    value = move.operands[1]
+    before = kernel.instructions[: kernel.instructions.index(move)]
+    for other in reversed(before if isinstance(value, Register) else ()):
+        if other.operands and value in registers_of(other.operands[0]):
+            return other.opcode == "mov" and isinstance(other.operands[1], Immediate)
+    return isinstance(value, Immediate)
 
 
 @translates("wgmma", section="9.7.15")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from checkers.simulator.launch.records import Launch, Tensor
 
 if TYPE_CHECKING:
-    from checkers.simulator.gpus import GPU
+    from checkers.simulator.reports.gpus import GPU
 
 __all__ = ["KernelFault", "Launch", "Tensor", "catching", "simulating"]
 
@@ -41,12 +41,12 @@ def catching(
     none, nothing runs. Raises ValueError for a GPU that is not known.
     """
     # Imported late: they import torch, and this package is imported for its records.
-    from checkers.simulator.gpus import gpu as find
     from checkers.simulator.launch.catcher import Catcher
     from checkers.simulator.launch.cuda_answers import cuda_bindings_answering
     from checkers.simulator.launch.cute import cute_catching
     from checkers.simulator.launch.device import PretendCuda
     from checkers.simulator.launch.triton import triton_catching
+    from checkers.simulator.reports.gpus import gpu as find
 
     chosen = find(gpu) if isinstance(gpu, str) else gpu
     launches: list[Launch] = []

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from checkers.simulator.gpus import GPU, GPUS
 from checkers.simulator.launch.records import Launch
 from checkers.simulator.launch.tensors import Seen
+from checkers.simulator.reports.gpus import GPU, GPUS
 
 
 class LaunchError(RuntimeError):

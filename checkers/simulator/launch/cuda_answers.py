@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
 
-from checkers.simulator.gpus import GPU
 from checkers.simulator.launch.catcher import LaunchError
+from checkers.simulator.reports.gpus import GPU
 
 DRIVER_VERSION = 13000  # CUDA 13.0
 

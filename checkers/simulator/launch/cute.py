@@ -23,11 +23,11 @@ from unittest import mock
 import numpy as np
 import torch
 
-from checkers.simulator.gpus import GPU
 from checkers.simulator.launch.catcher import call_with_names, unseen
 from checkers.simulator.launch.cute_runtime import Runtime, unpacked
 from checkers.simulator.launch.device import pretended
 from checkers.simulator.launch.tensors import OWNER, named
+from checkers.simulator.reports.gpus import GPU
 
 # Caches of peers that keep compiled objects, in which there is no PTX any more.
 NO_CACHES = {

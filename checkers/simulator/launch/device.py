@@ -21,8 +21,8 @@ from torch.autograd.function import BackwardCFunction
 from torch.overrides import TorchFunctionMode
 from torch.utils._device import _device_constructors
 
-from checkers.simulator.gpus import GPU, GPUS
 from checkers.simulator.launch.torch_cuda import CUDA, torch_cuda_answering
+from checkers.simulator.reports.gpus import GPU, GPUS
 
 KDL_CUDA = 2  # DLDeviceType in dlpack.h
 _END_OF_REPR = re.compile(r"((?:, (?:dtype|size|requires_grad|grad_fn)=[^\[\]]*)?)\)$")

@@ -18,7 +18,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics, line_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
 
-from checkers.simulator.gpus import GPUS
+from checkers.simulator.reports.gpus import GPUS
 
 
 @magics_class
@@ -37,7 +37,7 @@ class SimulateMagic(Magics):
     @line_magic
     def simulate(self, line: str) -> list[Any] | None:
         """Switches the simulated GPU on or off; without a name, gives the results so far."""
-        from checkers.simulator.engine import Schedule
+        from checkers.simulator.copies.engine import Schedule
         from checkers.simulator.launch import simulating
 
         asked = parse_argstring(self.simulate, line)
@@ -59,15 +59,18 @@ class SimulateMagic(Magics):
 
 def print_report(result: Any) -> None:
     """The whole report of a launch, in the cell that launched."""
-    from checkers.simulator import report
+    from checkers.simulator.reports import report
 
     print(report.text(result))
+    print(result.output, end="")
 
 
 def print_faults(result: Any) -> None:
-    """The report of a launch that has a fault."""
+    """The report of a launch that has a fault; of another what printf wrote."""
     if not result.ok:
         print_report(result)
+    else:
+        print(result.output, end="")
 
 
 def load_ipython_extension(shell: InteractiveShell) -> None:

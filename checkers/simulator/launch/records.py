@@ -16,6 +16,7 @@ class Tensor:
     element, a real one.  shape, strides: in elements.  dtype: PyTorch's name without "torch.",
     "bfloat16".  nbytes: from ``address`` to the end of its last element, 0 when it is empty.
     owner: keeps the memory alive.  writable: False where a kernel must not write.
+    real: where its bytes are, when ``address`` is what the kernel is told in its place.
     """
 
     name: str
@@ -27,6 +28,7 @@ class Tensor:
     nbytes: int
     owner: Any = field(default=None, repr=False, compare=False)
     writable: bool = True
+    real: int | None = None
 
     @property
     def end(self) -> int:

@@ -7,12 +7,14 @@ among every tensor that Python still holds.
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import dataclasses
 import gc
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -22,6 +24,7 @@ import torch
 from checkers.simulator.launch.records import Tensor
 
 OWNER = "_simulated_owner"  # attribute of objects that stand for a torch tensor
+MAPPINGS = Path("/proc/self/maps")
 DEPTH = 4  # of containers within containers
 TABLE = 4096  # more integers than this are data, not a table of pointers
 NOT_THE_SOURCE = ("checkers.simulator", "cutlass", "triton", "torch", "tvm_ffi", "ctypes")
@@ -147,9 +150,21 @@ def _holds(tensor: Tensor, word: int) -> bool:
 def reached(words: set[int], known: list[Tensor]) -> list[Tensor]:
     """The tensors that the words point into: known ones, else any that Python holds."""
     found = [tensor for tensor in known if any(_holds(tensor, word) for word in words)]
-    # User space; what is smaller is a size, what is larger a bit pattern.
-    lost = {w for w in words if 2**16 < w < 2**47 and not any(_holds(t, w) for t in found)}
+    lost = _addresses({w for w in words if not any(_holds(t, w) for t in found)})
     return found + (_among_all(lost) if lost else [])
+
+
+def _addresses(words: set[int]) -> set[int]:
+    """Those that lie in memory of this process. Two sizes side by side look like an address, and
+    the search among all of Python's objects takes longer than a small kernel."""
+    words = {w for w in words if 2**16 < w < 2**47}  # user space
+    try:
+        lines = MAPPINGS.read_text().splitlines() if words else []
+    except OSError:
+        return words  # not Linux
+    spans = [line.partition(" ")[0].split("-") for line in lines]
+    edges = [int(edge, 16) for span in spans for edge in span]  # rising; even ones begin a span
+    return {w for w in words if bisect.bisect_right(edges, w) % 2}
 
 
 def _among_all(words: set[int]) -> list[Tensor]:

@@ -7,6 +7,7 @@ Times are those of the simulator, not of a GPU.
 from __future__ import annotations
 
 import contextlib
+import sys
 import time
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -15,7 +16,7 @@ from unittest import mock
 
 import torch
 
-from checkers.simulator.gpus import GPU
+from checkers.simulator.reports.gpus import GPU
 
 CUDA = torch.device("cuda", 0)
 
@@ -162,6 +163,23 @@ class Generator(torch.Generator):
         return super().__new__(cls, "cpu")
 
 
+def _left_as_it_is(model: Any = None, **_: Any) -> Any:
+    """Stands for torch.compile: what it would generate is for a real GPU, so functions run eagerly."""
+    if model is None:
+        return lambda function: function
+    return model
+
+
+@contextlib.contextmanager
+def torch_compile_left_out() -> Iterator[None]:
+    """Within, what torch.compile was or is given runs eagerly; launches in it are caught."""
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(mock.patch.object(torch, "compile", _left_as_it_is))
+        if "torch._dynamo" in sys.modules:  # else nothing is compiled yet, and importing it is slow
+            stack.enter_context(torch.compiler.set_stance("force_eager"))
+        yield
+
+
 @contextlib.contextmanager
 def torch_cuda_answering(gpu: GPU) -> Iterator[None]:
     """Within, torch.cuda answers for ``gpu``."""
@@ -169,6 +187,7 @@ def torch_cuda_answering(gpu: GPU) -> Iterator[None]:
         for name, answer in _functions(gpu).items():
             stack.enter_context(mock.patch.object(torch.cuda, name, answer))
         stack.enter_context(mock.patch.object(torch, "Generator", Generator))
+        stack.enter_context(torch_compile_left_out())
         if torch.version.cuda is None:
             stack.enter_context(mock.patch.object(torch.version, "cuda", "13.0"))
         yield

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
 
-from checkers.simulator.gpus import GPU
 from checkers.simulator.launch import parameters
 from checkers.simulator.launch.catcher import Catcher
 from checkers.simulator.launch.records import Launch
+from checkers.simulator.reports.gpus import GPU
 
 
 @contextlib.contextmanager

@@ -11,8 +11,8 @@ import struct
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from checkers.simulator.copies.tensormap import ELEMENTS, SWIZZLES, TensorMap, encode
 from checkers.simulator.launch.catcher import LaunchError
-from checkers.simulator.tensormap import ELEMENTS, SWIZZLES, TensorMap, encode
 
 TF32 = 11  # device code of the element type that rounds float32
 PROMOTION = 128  # of L2, bytes: what Triton asks for

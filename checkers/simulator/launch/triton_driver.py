@@ -8,7 +8,7 @@ from typing import Any
 from triton.backends.compiler import GPUTarget
 from triton.backends.driver import DriverBase
 
-from checkers.simulator.gpus import GPU
+from checkers.simulator.reports.gpus import GPU
 
 
 class Utils:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from checkers.simulator.faults import Access, Kind
 from checkers.simulator.memory import readers
 from checkers.simulator.memory.knowledge import Agent
 from checkers.simulator.memory.lanes import line_name, thread_name
@@ -20,10 +19,11 @@ from checkers.simulator.memory.order import SCOPES
 from checkers.simulator.memory.races import Target, engine_words
 from checkers.simulator.memory.rows import COLUMN_BITS, COLUMN_MASK
 from checkers.simulator.memory.shadow import AGENT, ASYNC, BARRIER, TIME_MASK, Shadow, put
+from checkers.simulator.reports.faults import Access, Kind
 
 if TYPE_CHECKING:
     from checkers.simulator.memory.spaces import Memory
-    from checkers.simulator.program import Instruction
+    from checkers.simulator.ptx.program import Instruction
 
 
 @dataclass
@@ -196,6 +196,8 @@ class Asynchronous:
                 int(threads[i]),
                 site,
             )
+        if self.wave.suspects is not None and target.space == "shared" and not write:
+            self.wave.suspects.engine_read(target.index, site, f"{_engine(agent, site)} reads it")
         barrier = times == BARRIER
         if barrier.any():
             there = self.memory.shared.barriers[int(who[barrier][0])]
@@ -237,6 +239,12 @@ class Asynchronous:
         if agent.generic:
             return
         open_ = self.memory.races.not_fenced(threads, who, times) & ~unseen
+        if write and open_.any():
+            # The manual names no proxy for the word that tcgen05.alloc stores, and Triton lets TMA
+            # write over it with no fence once all have read it.
+            sites = self.memory.heap.sites
+            allocs = [n for n, site in enumerate(sites) if site and site.opcode == "tcgen05"]
+            open_ &= ~np.isin(shadow.site[target.index[first]], allocs)
         if open_.any():
             i = int(np.flatnonzero(open_)[0])
             where = self.memory.heap.sites[int(shadow.site[target.index[first[i]]])]
@@ -303,7 +311,7 @@ class Asynchronous:
 
     def _blame_parity(self, agent: Agent, thread: int) -> None:
         """A thread used the buffer too early: was its last wait for it satisfied by an old phase?"""
-        from checkers.simulator.mbarrier_lookup import Mbarriers
+        from checkers.simulator.waiting.mbarrier_lookup import Mbarriers
 
         self.wave.state(Mbarriers).blame_parity(agent.key, thread)
 

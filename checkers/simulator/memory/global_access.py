@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from checkers.simulator.faults import Kind
 from checkers.simulator.memory import naming
 from checkers.simulator.memory.lanes import Lanes, thread_name
 from checkers.simulator.memory.order import WIDEST_SCOPE, Order, Update
 from checkers.simulator.memory.regions import Region
 from checkers.simulator.memory.shadow import rows
+from checkers.simulator.reports.faults import Kind
 
 if TYPE_CHECKING:
     from checkers.simulator.memory.races import Target

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from checkers.simulator.program import TYPE_BITS, Immediate, Instruction
+from checkers.simulator.ptx.program import TYPE_BITS, Immediate, Instruction
 
 _SPACES = ("global", "shared", "local", "param", "const")
 _VECTORS = {"v2": 2, "v4": 4, "v8": 8}

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from checkers.simulator.faults import Access, Kind, Severity, learners_place
+from checkers.simulator.reports.faults import Access, Kind, Severity, learners_place
 
 if TYPE_CHECKING:
-    from checkers.simulator.group import Group
-    from checkers.simulator.program import Instruction
+    from checkers.simulator.machine.group import Group
+    from checkers.simulator.ptx.program import Instruction
 
 
 class Lanes:

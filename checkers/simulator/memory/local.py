@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from checkers.simulator.faults import Kind
-from checkers.simulator.kernel import LOCAL_WINDOW
+from checkers.simulator.machine.kernel import LOCAL_WINDOW
 from checkers.simulator.memory.bank import Bank
 from checkers.simulator.memory.lanes import Lanes, thread_name
 from checkers.simulator.memory.order import Order
+from checkers.simulator.reports.faults import Kind
 
 if TYPE_CHECKING:
     from checkers.simulator.memory.spaces import Memory

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from checkers.simulator.program import TYPE_BITS
+from checkers.simulator.ptx.program import TYPE_BITS
 
 if TYPE_CHECKING:
-    from checkers.simulator.kernel import Kernel
     from checkers.simulator.launch.records import Tensor
+    from checkers.simulator.machine.kernel import Kernel
 
 
 def index_of(tensor: Tensor, address: int) -> tuple[int, ...] | None:
@@ -55,7 +55,7 @@ def shape_of(tensor: Tensor) -> str:
 def whereabouts(tensors: list[Tensor], address: int, width: int) -> tuple[str, dict[str, Any]]:
     """Words for an access of ``width`` bytes that lies in no tensor, by the nearest one.
 
-    Returns the sentence's end, such as "begins 0 bytes past the end of x (shape (8, 1024))", and
+    Returns the sentence's end, such as "begins right at the end of x (shape (8, 1024))", and
     details: tensor, index, shape, bytes_past.
     """
     some = [t for t in tensors if t.nbytes]
@@ -76,7 +76,7 @@ def whereabouts(tensors: list[Tensor], address: int, width: int) -> tuple[str, d
         index = beyond(near, address)
         if index is not None:
             details["index"] = index
-        return f"begins {past} bytes past the end of {described}", details
+        return f"begins {how_far(past)} the end of {described}", details
     if address + width > near.end:
         over = address + width - near.end
         details |= {"bytes_past": over, "index": index_of(near, address)}
@@ -127,3 +127,8 @@ def shared_place(kernel: Kernel, offset: int) -> str:
     if offset >= start:
         return f"byte {offset - start} of shared memory"
     return f"byte {offset} of shared memory, which is reserved"
+
+
+def how_far(past: int) -> str:
+    """ "right at", or "16 bytes past"."""
+    return f"{past} bytes past" if past else "right at"

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from checkers.simulator.faults import Kind
-from checkers.simulator.kernel import PARAM_WINDOW
+from checkers.simulator.machine.kernel import PARAM_WINDOW
 from checkers.simulator.memory.bank import Bank
 from checkers.simulator.memory.lanes import Lanes
 from checkers.simulator.memory.order import Order
 from checkers.simulator.memory.regions import CONST_WINDOW
+from checkers.simulator.reports.faults import Kind
 
 if TYPE_CHECKING:
     from checkers.simulator.memory.spaces import Memory

@@ -16,18 +16,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from checkers.simulator.faults import Access, Kind
 from checkers.simulator.memory import readers
 from checkers.simulator.memory.lanes import Lanes, line_name, thread_name
 from checkers.simulator.memory.order import SCOPE_NAMES
 from checkers.simulator.memory.readers import Unordered
+from checkers.simulator.memory.repeats import REPEATED
 from checkers.simulator.memory.rows import CLUSTER_SHIFT, COLUMN_MASK
 from checkers.simulator.memory.shadow import AGENT, ASYNC, BARRIER, TIME_MASK, Shadow, put, rows
 from checkers.simulator.memory.shared import SharedMemory
+from checkers.simulator.reports.faults import Access, Kind, Severity
 
 if TYPE_CHECKING:
     from checkers.simulator.memory.regions import Heap, Region
-    from checkers.simulator.program import Instruction
+    from checkers.simulator.ptx.program import Instruction
 
 # What the operations of an agent are called in a fault, and what waits for them.
 ENGINES = {
@@ -95,6 +96,8 @@ class Races:
         known = self.clocks.least_known(threads, self.shared.across)
         if int(times.min()) == 0 or int(times.max()) > known:
             self._check(lanes, target, times, "reads", strength)
+        if self.wave.suspects is not None:
+            self.wave.suspects.loaded(threads, index, count)
         warp = threads >> 5
         self.shared.reads.read(
             index, count, self.shared.reader[threads], threads & 31, self.clocks.stamp[warp], site
@@ -134,6 +137,8 @@ class Races:
                 self._war(lanes, target, found, strength)
             put(self.shared.reads.latest, index, count, 0)
         target.shadow.wrote(index, count, self.clocks.who[threads], self.clocks.now, site)
+        if self.wave.suspects is not None:
+            self.wave.suspects.stored(threads, index, count, len(target.shadow.time))
 
     def global_write(
         self,
@@ -146,6 +151,9 @@ class Races:
         update: bool,
     ) -> None:
         """Lanes write a region of global memory; as shared_write."""
+        if self.wave.suspects is not None:
+            verb = "adds" if update else "stores"
+            self.wave.suspects.published(lanes.threads, lanes.group.site, verb, target.name)
         threads = lanes.threads
         if region.written:
             times = rows(target.shadow.time, target.index, target.count)
@@ -226,6 +234,13 @@ class Races:
             alike = bad.any(axis=1) & (sites == site).all(axis=1)
             if alike.any():  # all threads of a block storing the same flag, for example
                 bad[alike & same()] = False
+        repeats = self.heap.repeats
+        if verb == "reads" and not shared and repeats is not None and bad.any():
+            mine = self.clocks.who[lanes.threads]
+            repeated = bad & repeats.of_writers(target.index, mine, who)
+            if repeated.any():
+                self._unordered(lanes, target, repeated, who, sites, verb, strength, note=True)
+                bad &= ~repeated
         if bad.any():
             self._unordered(lanes, target, bad, who, sites, verb, strength)
 
@@ -244,13 +259,15 @@ class Races:
     def _uninitialised(self, lanes: Lanes, target: Target, never: np.ndarray, verb: str) -> None:
         bad = never.any(axis=1)
         i = int(np.flatnonzero(bad)[0])
-        lanes.fault(
-            Kind.UNINITIALISED,
-            bad,
+        message = (
             f"{thread_name(self.wave, int(lanes.threads[i]))} {verb} {target.name(i)}, which nobody "
-            "has written yet",
-            details={"place": target.name(i), "bytes": target.width},
+            "has written yet"
         )
+        details = {"place": target.name(i), "bytes": target.width}
+        if verb == "reads":
+            self.wave.suspect_reads().read(lanes, bad, message, details)
+        else:
+            lanes.fault(Kind.UNINITIALISED, bad, message, details=details)
 
     def _touches_barrier(
         self, lanes: Lanes, target: Target, barrier: np.ndarray, verb: str
@@ -278,6 +295,7 @@ class Races:
         sites: np.ndarray,
         verb: str,
         strength: int,
+        note: bool = False,
     ) -> None:
         """Reports what ``bad`` (k, count) marks, once for each pair of instructions."""
         number = np.where(bad, sites.astype(np.int64) + 1, 0)
@@ -286,14 +304,17 @@ class Races:
             mine = hits.any(axis=1)
             i = int(np.flatnonzero(mine)[0])
             j = int(np.flatnonzero(hits[i])[0])
-            self._tell(lanes, target, mine, i, int(who[i, j]), each - 1, verb, "wrote", strength)
+            self._tell(
+                lanes, target, mine, i, int(who[i, j]), each - 1, verb, "wrote", strength, note
+            )
 
     def _war(self, lanes: Lanes, target: Target, found: list[Unordered], strength: int) -> None:
         """Reports reads that nothing orders before these writes."""
+        repeats = self.heap.repeats
         for each in found:
-            self._tell(
-                lanes, target, each.bad, each.lane, each.who, each.site, "writes", "read", strength
-            )
+            note = repeats is not None and repeats.is_repeat(each.site)
+            bad, lane, who, site = each.bad, each.lane, each.who, each.site
+            self._tell(lanes, target, bad, lane, who, site, "writes", "read", strength, note)
 
     def _tell(
         self,
@@ -306,8 +327,9 @@ class Races:
         verb: str,
         did: str,
         strength: int,
+        note: bool = False,
     ) -> None:
-        """One fault: lane i ``verb``s what ``who`` ``did`` at ``site``."""
+        """One fault: lane i ``verb``s what ``who`` ``did`` at ``site``. note: one of repeats.py."""
         thread = int(lanes.threads[i])
         other, kind_of_agent = self.clocks.describe(who)
         place, where = target.name(i), self.heap.sites[site]
@@ -329,15 +351,20 @@ class Races:
             if other is None
             else thread_name(self.wave, other, thread)
         )
-        message = f"{me} {verb} {place}, which {whom} {did} {at}"
-        kind = Kind.RACE
-        if strength and theirs:
+        message, kind = f"{me} {verb} {place}, which {whom} {did} {at}", Kind.RACE
+        if note:
+            message += "; " + REPEATED.format(
+                reader=whom if did == "read" else me, writer=me if did == "read" else whom
+            )
+        elif strength and theirs:
             kind = Kind.SCOPE
             narrow = SCOPE_NAMES[min(strength, theirs)]
             message += f"; the scope {narrow} of one of them does not include the other thread"
         else:
             message += "; " + self._missing(thread, who, target.space)
-        lanes.fault(kind, bad, message, Access(other, where, f"{did} {place}"))
+        severity = Severity.NOTE if note else Severity.ERROR
+        access = Access(other, where, f"{did} {place}")
+        lanes.fault(kind, bad, message, access, severity=severity)
 
     def _half_waited(self, target: Target, i: int, who: int, thread: int) -> str:
         """What is missing when somebody did wait for a copy, but not so that ``thread`` knows; ""
@@ -345,12 +372,15 @@ class Races:
         times = rows(target.shadow.time, target.index[i : i + 1], target.count)
         time = int((times & TIME_MASK).max())
         owner, kind = self.clocks.describe(who)
-        if kind == "cp.async" and owner is not None and owner != thread:
+        if kind == "cp.async" and owner is not None:
             if int(self.clocks.private(kind).known[owner]) >= time:
                 name = thread_name(self.wave, owner, thread)
                 return f"{name} has waited for it, but no barrier after that wait lies between"
+            from checkers.simulator.copies.copies import Copies
+
+            return self.wave.state(Copies).explain(owner, time)
         if kind == "mbarrier":
-            from checkers.simulator.mbarrier_lookup import Mbarriers
+            from checkers.simulator.waiting.mbarrier_lookup import Mbarriers
 
             return self.wave.state(Mbarriers).explain(self.clocks.by_who[who].key, thread, time)
         return ""

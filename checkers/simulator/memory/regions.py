@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from checkers.simulator.launch.records import Tensor
+from checkers.simulator.memory.apart import stretches
 from checkers.simulator.memory.bank import Bank
 from checkers.simulator.memory.shadow import WIDEST, GlobalReads, Shadow
 
 if TYPE_CHECKING:
-    from checkers.simulator.program import Instruction, Module
+    from checkers.simulator.memory.repeats import Repeats
+    from checkers.simulator.ptx.program import Instruction, Module
 
 # Constant memory is reached through its own window.
 CONST_WINDOW = (1 << 58) | (1 << 48)
@@ -35,7 +37,8 @@ class Region:
         self.tensors = tensors
         self.base = start // WIDEST * WIDEST
         size = -(-(end - self.base) // WIDEST) * WIDEST
-        self.bank = Bank(_memory(self.base, size))
+        moved = tensors[0].address - (tensors[0].real or tensors[0].address)
+        self.bank = Bank(_memory(self.base - moved, size))
         self.size = size
         self.grain = grain
         self.written = False
@@ -43,6 +46,7 @@ class Region:
         self.valid = self._valid()
         self._shadow: Shadow | None = None
         self._reads: GlobalReads | None = None
+        self.repeats: Repeats | None = None
         self._touched: dict[str, np.ndarray] = {}
 
     def touch(self, way: str, position: np.ndarray, width: int) -> None:
@@ -69,7 +73,7 @@ class Region:
     @property
     def reads(self) -> GlobalReads:
         if self._reads is None:
-            self._reads = GlobalReads(self.shadow)
+            self._reads = GlobalReads(self.shadow, self.repeats)
         return self._reads
 
     def _valid(self) -> np.ndarray | None:
@@ -127,10 +131,17 @@ class Heap:
         self.variables = self._declare(module)
         everything = [t for t in tensors if t.nbytes] + self.variables
         self.tensors = everything
-        self.regions = [Region(a, b, ts, grain) for a, b, ts in _stretches(everything)]
+        self.regions = [Region(a, b, ts, grain) for a, b, ts in stretches(everything)]
         self._starts = [r.start for r in self.regions]
         self.starts = np.array(self._starts, np.int64)
         self.locations: dict[Any, Any] = {}
+        self.repeats: Repeats | None = None
+
+    def expect_repeats(self, repeats: Repeats) -> None:
+        """The launch is Triton's: see repeats.py."""
+        self.repeats = repeats
+        for region in self.regions:
+            region.repeats = repeats
 
     def _declare(self, module: Module | None) -> list[Tensor]:
         """Gives the module's .global and .const variables their memory."""
@@ -195,15 +206,3 @@ class Heap:
                 self.sites.append(instruction)
                 self.strength.append(strength)
         return number
-
-
-def _stretches(tensors: list[Tensor]) -> list[tuple[int, int, list[Tensor]]]:
-    """(start, end, tensors) of tensors that share bytes."""
-    out: list[tuple[int, int, list[Tensor]]] = []
-    for tensor in sorted(tensors, key=lambda t: t.address):
-        if out and tensor.address < out[-1][1]:
-            start, end, there = out[-1]
-            out[-1] = (start, max(end, tensor.end), [*there, tensor])
-        else:
-            out.append((tensor.address, tensor.end, [tensor]))
-    return out

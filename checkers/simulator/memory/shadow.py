@@ -9,7 +9,12 @@ Times are those of clocks.py; 0 means never. Two flags tell times of agents apar
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
+
+if TYPE_CHECKING:
+    from checkers.simulator.memory.repeats import Repeats
 
 # The time is that of an agent's own count, not of the wave's.
 AGENT = np.uint32(0x80000000)
@@ -158,14 +163,15 @@ class GlobalReads:
 
     Three readers are kept: the last; the last by another thread than that; the last from another
     cluster than that. Reads wait in ``pending`` until somebody writes into the region: most
-    tensors are only read, and cost nothing but that.
+    tensors are only read, and cost nothing but that. repeats: tells repeated loads, for Triton.
     """
 
     KEPT = 3
     LIMIT = 4_000_000  # accesses that may be pending
 
-    def __init__(self, shadow: Shadow) -> None:
+    def __init__(self, shadow: Shadow, repeats: Repeats | None = None) -> None:
         self.shadow = shadow
+        self.repeats = repeats
         self.pending: list[tuple[np.ndarray, int, np.ndarray, int | np.ndarray, int]] = []
         self.waiting = 0
         self.time: list[np.ndarray] = []
@@ -200,11 +206,17 @@ class GlobalReads:
                 index = (index[:, None] * count + np.arange(count)).ravel()
                 who = np.repeat(who, count)
                 time = np.repeat(time, count) if isinstance(time, np.ndarray) else time
-            self._settle(index, who, np.asarray(time, np.uint32), site)
+            time = np.asarray(time, np.uint32)
+            sites: int | np.ndarray = site
+            if self.repeats is not None:
+                index, who, time, sites = self.repeats.sorted(index, who, time, site)
+            self._settle(index, who, time, sites)
         self.pending.clear()
         self.waiting = 0
 
-    def _settle(self, index: np.ndarray, who: np.ndarray, time: np.ndarray, site: int) -> None:
+    def _settle(
+        self, index: np.ndarray, who: np.ndarray, time: np.ndarray, site: int | np.ndarray
+    ) -> None:
         self._push_down(index, self.who[0].take(index), self.time[0].take(index), who)
         self.time[0][index] = time
         self.who[0][index] = who
@@ -214,10 +226,12 @@ class GlobalReads:
         if len(lost):  # several read one grain: the last stays, another goes one down
             at = index[lost]
             times = time if time.ndim == 0 else time[lost]
+            site = site[lost] if isinstance(site, np.ndarray) else site
             self._keep(1, at, who[lost], times, site)
             far = (who[lost] ^ stays[lost]) >> np.uint32(15) != 0
             if far.any():
                 times = times if times.ndim == 0 else times[far]
+                site = site[far] if isinstance(site, np.ndarray) else site
                 self._keep(2, at[far], who[lost][far], times, site)
 
     def _push_down(

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from checkers.simulator.kernel import SHARED_BASE
+from checkers.simulator.machine.kernel import SHARED_BASE
 from checkers.simulator.memory.bank import Bank
 from checkers.simulator.memory.shadow import WIDEST, Shadow, SharedReads
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from checkers.simulator.faults import Kind
-from checkers.simulator.kernel import SHARED_BASE
+from checkers.simulator.machine.kernel import SHARED_BASE
 from checkers.simulator.memory import naming
 from checkers.simulator.memory.lanes import Lanes
 from checkers.simulator.memory.order import WIDEST_SCOPE, Order, Update
+from checkers.simulator.reports.faults import Kind
 
 if TYPE_CHECKING:
     from checkers.simulator.memory.spaces import Memory
@@ -108,11 +108,13 @@ class SharedAccess:
         remote = blocks != self.shared.block[lanes.threads]
         if not remote.any():
             return
-        from checkers.simulator.clusters import Clusters
+        from checkers.simulator.waiting.clusters import Clusters
 
         for block in np.unique(blocks[remote]).tolist():
             part = lanes.only(blocks == block).as_group()
-            self.wave.state(Clusters).may_touch(part, block, "shared memory")
+            clusters = self.wave.state(Clusters)
+            if clusters.may_touch(part, block, "shared memory"):
+                clusters.touches(part, block)
 
     def _place(
         self, lanes: Lanes, places: np.ndarray, order: Order, verb: str
@@ -162,9 +164,7 @@ class SharedAccess:
         if at < SHARED_BASE:
             words = f"lies {SHARED_BASE - at} bytes before the block's shared memory"
         elif at >= self.shared.bytes:
-            words = (
-                f"begins {at - self.shared.bytes} bytes past the end of the block's {size} bytes"
-            )
+            words = f"begins {naming.how_far(at - self.shared.bytes)} the end of the block's {size} bytes"
         else:
             words = f"reaches past the end of the block's {size} bytes"
         lanes.fault(

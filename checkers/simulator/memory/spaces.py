@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from checkers.simulator.kernel import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW
+from checkers.simulator.machine.kernel import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW
 from checkers.simulator.memory import naming
 from checkers.simulator.memory.asynchronous import Asynchronous, Ticket
 from checkers.simulator.memory.global_access import GlobalAccess
@@ -25,11 +25,12 @@ from checkers.simulator.memory.params import ConstAccess
 from checkers.simulator.memory.patterns import Patterns
 from checkers.simulator.memory.races import Races, Target
 from checkers.simulator.memory.regions import Heap, Region
+from checkers.simulator.memory.repeats import Repeats
 from checkers.simulator.memory.shadow import BARRIER
 from checkers.simulator.memory.shared import SharedMemory
 from checkers.simulator.memory.shared_access import SharedAccess
 from checkers.simulator.memory.transactions import Transactions
-from checkers.simulator.program import Instruction
+from checkers.simulator.ptx.program import Instruction
 
 _WINDOWS = ("global", "shared", "local", "const")
 
@@ -48,6 +49,8 @@ class Memory:
             sizes = [t.itemsize for t in wave.launch.tensors if t.nbytes]
             grain = grain_of(wave.kernel, "global", min(sizes, default=1))
             run.heap = Heap(wave.launch.tensors, wave.kernel.module, grain)
+            if wave.launch.attributes.get("compiler") == "triton":
+                run.heap.expect_repeats(Repeats(run.heap, wave.warps_per_block * 32))
         self.heap: Heap = run.heap
         across = wave.cluster_size > 1 and reads_across(wave.kernel)
         self.shared = SharedMemory(wave, run.shared_bytes, grain_of(wave.kernel, "shared"), across)

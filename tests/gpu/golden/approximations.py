@@ -2,7 +2,7 @@
 
     python3 tests/gpu/golden/approximations.py --out FILE.npz
 
-For modelling them bit for bit. The npz holds, by name, the results' second differences (see
+For modelling them bit for bit: tests/simulator/fit_special_functions.py. The npz holds, by name, the results' second differences (see
 tests/simulator/golden/recording.py), LZMA-compressed; OCTAVES says what the inputs were.
 """
 
@@ -21,7 +21,7 @@ sys.path.insert(0, str(ROOT))
 
 from tests.gpu.golden.driver import Driver  # noqa: E402
 from tests.simulator.golden.case import elementwise  # noqa: E402
-from tests.simulator.golden.recording import differences  # noqa: E402
+from tests.simulator.golden.recording import differences, sums  # noqa: E402
 
 COUNT = 1 << 23
 ONE = 0x3F800000
@@ -60,6 +60,12 @@ def inputs(name: str) -> np.ndarray:
     """(2**23,) uint32: the bits of the inputs."""
     _, start, step = OCTAVES[name]
     return (start + step * np.arange(COUNT, dtype=np.int64)).astype(np.uint32)
+
+
+def load(recording: Path, name: str) -> np.ndarray:
+    """(2**23,) uint32: the bits of the results, from the npz."""
+    with np.load(recording) as packed:
+        return np.frombuffer(sums(lzma.decompress(packed[name].tobytes())), np.uint32)
 
 
 def main() -> None:

@@ -17,17 +17,12 @@ BLOCK = 128
 
 @dataclass(frozen=True)
 class Buffer:
-    """Global memory of a launch. ``data``: what it holds before; ``keep``: recorded afterwards.
-
-    compare: how the kept bytes are held against the recording:
-    "bits" of ``type_``; "ulp:K", at most K floats of ``type_`` between; "close:R:A", relative R
-    plus absolute A. Two NaNs are alike for the last two.
-    """
+    """Global memory of a launch. ``data``: what it holds before; ``keep``: recorded afterwards,
+    and compared bit for bit; ``type_``: of its elements, for reports."""
 
     data: np.ndarray
     keep: bool = False
     type_: str = "b32"
-    compare: str = "bits"
 
 
 @dataclass(frozen=True)
@@ -102,7 +97,6 @@ def elementwise(
     outputs: Sequence[tuple[str, str]],
     *,
     count: int = 1024,
-    compare: str = "bits",
     registers: str = "",
     compact: bool = False,
 ) -> Case:
@@ -133,7 +127,7 @@ def elementwise(
         for k, one in enumerate(inputs):
             data = one[2](count) if len(one) == 3 else values(one[1], f"{k}/{one[1]}", count)
             buffers.append(Buffer(data, type_=one[1]))
-        return buffers + [Buffer(zeros(count, t), True, t, compare) for _, t in outputs]
+        return buffers + [Buffer(zeros(count, t), True, t) for _, t in outputs]
 
     total = len(inputs) + len(outputs)
     text = kernel(pointers(total), "\n".join(lines))

@@ -11,21 +11,13 @@ ROUNDINGS = ("rn", "rz", "rm", "rp")
 DENSE = 65536
 
 
-def unary(name: str, type_: str, compare: str = "bits", count: int = 1024) -> Case:
-    return elementwise(
-        name, f"{name} %d, %a;", [("a", type_)], [("d", type_)], compare=compare, count=count
-    )
+def unary(name: str, type_: str, count: int = 1024) -> Case:
+    return elementwise(name, f"{name} %d, %a;", [("a", type_)], [("d", type_)], count=count)
 
 
-def binary(name: str, type_: str, compare: str = "bits", count: int = 1024) -> Case:
-    return elementwise(
-        name,
-        f"{name} %d, %a, %b;",
-        [("a", type_), ("b", type_)],
-        [("d", type_)],
-        compare=compare,
-        count=count,
-    )
+def binary(name: str, type_: str, count: int = 1024) -> Case:
+    operands = [("a", type_), ("b", type_)]
+    return elementwise(name, f"{name} %d, %a, %b;", operands, [("d", type_)], count=count)
 
 
 def ternary(name: str, type_: str, count: int = 1024) -> Case:

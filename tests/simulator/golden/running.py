@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from checkers.simulator import Result, simulate, tensormap
+from checkers.simulator import Result, simulate
+from checkers.simulator.copies import tensormap
 from checkers.simulator.launch.records import Launch, Tensor
 
 from .case import KERNEL, Buffer, Case, TensorMap
-from .values import FORMATS, LIKE_F32, numpy_of
+from .values import numpy_of
 
 ALIGNMENT = 256  # of cuMemAlloc, which the recording used
 ELEMENTS = {element.name: element for element in tensormap.ELEMENTS}
@@ -84,48 +85,6 @@ def run(
     return simulate(launch, schedule=schedule), arrays
 
 
-def numbers(bits: np.ndarray, type_: str) -> np.ndarray:
-    """float64 values of bits of a float type."""
-    if type_ in ("f16", "f32", "f64"):
-        of = {"f16": np.float16, "f32": np.float32, "f64": np.float64}[type_]
-        return bits.view(of).astype(np.float64)
-    if type_ != "bf16":
-        raise ValueError(f"no values of {type_}")
-    return (bits.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
-
-
-def ordered(bits: np.ndarray, type_: str) -> np.ndarray:
-    """(int64) the position of each value among all of its type: neighbours differ by 1."""
-    exponent, mantissa = FORMATS[type_]
-    sign = np.int64(1) << (exponent + mantissa)
-    wide = bits.astype(np.int64)
-    return np.where(wide & sign, -(wide & (sign - 1)), wide)
-
-
-def different(buffer: Buffer, expected: bytes, got: np.ndarray) -> np.ndarray:
-    """Indices of the elements that are not as recorded, given the buffer's comparison."""
-    base = buffer.type_.removesuffix("x2")
-    if base in LIKE_F32:
-        base = "f32"
-    exact = np.frombuffer(expected, numpy_of(base))
-    here = got.view(np.uint8).view(numpy_of(base))
-    if buffer.compare == "bits":
-        return np.flatnonzero(exact != here)
-    kind, *limits = buffer.compare.split(":")
-    left, right = numbers(exact, base), numbers(here, base)
-    with np.errstate(all="ignore"):
-        finite = np.isfinite(left) & np.isfinite(right)
-        if kind == "ulp":
-            near = np.abs(ordered(exact, base) - ordered(here, base)) <= int(limits[0])
-            near &= ~np.isnan(left) & ~np.isnan(right)
-        else:
-            relative, absolute = map(float, limits)
-            near = np.abs(left - right) <= relative * np.abs(left) + absolute
-            near &= finite  # infinities are near nothing but themselves
-        same = (exact == here) | (np.isnan(left) & np.isnan(right))
-    return np.flatnonzero(~(same | near))
-
-
 def mismatches(
     case: Case,
     buffers: Sequence[Buffer],
@@ -141,11 +100,11 @@ def mismatches(
     kept = [k for k, buffer in enumerate(buffers) if buffer.keep]
     for k, expected in zip(kept, recorded, strict=True):
         buffer, got = buffers[k], after[k]
-        bad = different(buffer, expected, got)
-        if not len(bad):
-            continue
         base = numpy_of(buffer.type_.removesuffix("x2"))
         exact, here = np.frombuffer(expected, base), got.view(np.uint8).view(base)
+        bad = np.flatnonzero(exact != here)
+        if not len(bad):
+            continue
         first, digits = int(bad[0]), base.itemsize * 2
         wrong.append(
             f"p{k}: {len(bad)} of {len(exact)} differ; [{first}] is {int(here[first]):#0{digits + 2}x}, "

@@ -1,0 +1,1 @@
+"""Asynchronous work: the engine, cp.async, bulk and tensor copies, tensor maps."""

@@ -1,0 +1,1 @@
+"""Waves of warps, groups that part and meet, registers, and how instructions become steps."""

@@ -1,0 +1,1 @@
+"""Tensor cores: descriptors, layouts, wgmma's accumulators, Blackwell's tensor memory."""

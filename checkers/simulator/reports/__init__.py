@@ -1,0 +1,1 @@
+"""What comes out: faults, counters, roofline card, event log, timeline."""

@@ -1,0 +1,1 @@
+"""Barriers: named ones, mbarriers, those of clusters and warps, and fences."""
