@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from checkers.simulator.counters import Derived
+from checkers.simulator.reports.counters import Derived
 from checkers.simulator.launch import simulating
 from solutions import ch05_async_copies as ch05
 
