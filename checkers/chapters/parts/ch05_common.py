@@ -1,0 +1,137 @@
+"""What the three exercises of ch05 share: diagnoses of any kernel, and questions to the source."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+
+from checkers.exercise import Diagnosis
+from checkers.grading import syntax
+
+Predicate = Callable[[ast.Module], bool]
+
+ANY_KERNEL = (
+    Diagnosis(
+        "PyTorch computes silu here, so there is no kernel to learn from: allocate with "
+        "torch.empty_like, launch your own kernel, return the output.",
+        stage="source",
+        error="check:forbidden",
+    ),
+    Diagnosis(
+        "No kernel was compiled: call what cute.compile returned, and return the new tensor.",
+        error="check:no_kernel",
+    ),
+    Diagnosis(
+        "What the first call returned changed when x changed: the function returns x, or a buffer "
+        "that it keeps. Allocate the output anew in every call.",
+        error="check:stale",
+    ),
+)
+
+
+def first_line(tree: ast.Module, name: str) -> int | None:
+    """The line of the first call of ``name``, None without one."""
+    return min((call.lineno for call in syntax.calls(tree, name)), default=None)
+
+
+def stands_before(first: str, second: str) -> Predicate:
+    """The first call of ``first`` stands above the first call of ``second``."""
+
+    def predicate(tree: ast.Module) -> bool:
+        lines = first_line(tree, first), first_line(tree, second)
+        return lines[0] is not None and lines[1] is not None and lines[0] < lines[1]
+
+    return predicate
+
+
+def argument_is(name: str, position: int, *texts: str) -> Predicate:
+    """Some call of ``name`` has one of these texts as its argument number ``position``."""
+    wanted = {ast.unparse(ast.parse(text, mode="eval")) for text in texts}
+    return lambda tree: any(
+        position < len(call.args) and ast.unparse(call.args[position]) in wanted
+        for call in syntax.calls(tree, name)
+    )
+
+
+def argument_mentions(name: str, position: int, word: str) -> Predicate:
+    """Some call of ``name`` names ``word`` in its argument number ``position``."""
+    return lambda tree: any(
+        position < len(call.args)
+        and any(
+            isinstance(node, ast.Name) and node.id == word for node in ast.walk(call.args[position])
+        )
+        for call in syntax.calls(tree, name)
+    )
+
+
+def init_counts(barrier: str, *wanted: str) -> Predicate:
+    """``barrier`` is initialised with another count than one of these texts."""
+
+    def predicate(tree: ast.Module) -> bool:
+        calls = syntax.calls(tree, "cute.arch.mbarrier_init")
+        counts = [
+            ast.unparse(call.args[1])
+            for call in calls
+            if len(call.args) > 1 and ast.unparse(call.args[0]).startswith(barrier)
+        ]
+        return any(count not in wanted for count in counts)
+
+    return predicate
+
+
+def within(name: str, *kinds: type[ast.AST]) -> Predicate:
+    """Some call of ``name`` stands within a statement of one of these kinds."""
+
+    def predicate(tree: ast.Module) -> bool:
+        inside = {
+            id(node)
+            for statement in ast.walk(tree)
+            if isinstance(statement, kinds)
+            for node in ast.walk(statement)
+        }
+        return any(id(call) in inside for call in syntax.calls(tree, name))
+
+    return predicate
+
+
+def in_a_loop_over_tiles(name: str) -> Predicate:
+    """Some call of ``name`` stands in a loop whose variable is called tile."""
+
+    def predicate(tree: ast.Module) -> bool:
+        return any(
+            syntax.calls(ast.Module([loop], []), name)
+            for loop in ast.walk(tree)
+            if isinstance(loop, ast.For) and ast.unparse(loop.target) == "tile"
+        )
+
+    return predicate
+
+
+def loop_without_step(tree: ast.Module) -> bool:
+    """The loop over tiles goes in steps of one: its range has no third argument."""
+    return any(
+        isinstance(loop.iter, ast.Call) and len(loop.iter.args) < 3
+        for loop in ast.walk(tree)
+        if isinstance(loop, ast.For) and ast.unparse(loop.target) == "tile"
+    )
+
+
+def assigned(name: str, *texts: str) -> Predicate:
+    """``name`` is given one of these texts somewhere."""
+    wanted = {ast.unparse(ast.parse(text, mode="eval")) for text in texts}
+    return lambda tree: any(
+        ast.unparse(node.targets[0]) == name and ast.unparse(node.value) in wanted
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign)
+    )
+
+
+def keyword_mentions(name: str, keyword: str, word: str) -> Predicate:
+    """Some call of ``name`` names ``word`` in its keyword argument ``keyword``."""
+    return lambda tree: any(
+        isinstance(node, ast.Name) and node.id == word
+        for call in syntax.calls(tree, name)
+        for given in call.keywords
+        if given.arg == keyword
+        for node in ast.walk(given.value)
+    )

@@ -1,0 +1,94 @@
+"""Chapter 5's kernels on the simulator: right and without a fault, whenever copies complete."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from checkers.simulator.reports.counters import Derived
+from checkers.simulator.launch import simulating
+from solutions import ch05_async_copies as ch05
+
+SCHEDULES = ("latest", "earliest", "random:1", "random:2", "random:3")
+# Tiles are 4 KiB (pipelined) and 8 KiB (bulk, ring): more rounds than stages, and ragged ends.
+KERNELS = [
+    pytest.param(ch05.pipelined_silu, (11 * 2048 + 8,), 2, torch.bfloat16, id="pipelined"),
+    pytest.param(ch05.bulk_silu, (7 * 4096,), 2, torch.float16, id="bulk"),
+    pytest.param(ch05.ring_silu, (149, 264), 2, torch.bfloat16, id="ring"),
+    pytest.param(ch05.ring_silu, (149, 132), 1, torch.float32, id="ring of float32"),
+]
+
+
+def silu_of(function, x: torch.Tensor, blocks: int | None, schedule: str = "latest"):
+    """The answer and the launch's result."""
+    with simulating("h200", schedule) as launches:
+        out = function(x.to("cuda"), blocks)
+    return out, launches[0]
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize(("function", "shape", "blocks", "dtype"), KERNELS)
+def test_it_is_right_and_silent_whenever_copies_complete(
+    function, shape, blocks, dtype, schedule
+) -> None:
+    x = torch.randn(shape, generator=torch.Generator().manual_seed(3)).to(dtype) * 3
+    out, result = silu_of(function, x, blocks, schedule)
+    assert [fault.message for fault in result.faults] == []
+    expected = torch.nn.functional.silu(x.double())
+    error = (out.double() - expected).abs().max() / expected.abs().max()
+    assert error < 2 * torch.finfo(dtype).eps
+
+
+def test_every_byte_is_asked_for_once() -> None:
+    for function, shape in (
+        (ch05.pipelined_silu, (8 * 2048,)),
+        (ch05.bulk_silu, (8 * 4096,)),
+        (ch05.ring_silu, (64, 512)),
+    ):
+        x = torch.randn(shape).bfloat16()
+        _, result = silu_of(function, x, 2)
+        assert Derived(result.counters).global_bytes == 2 * x.nbytes, function.__name__
+
+
+def test_the_answer_does_not_depend_on_the_number_of_blocks() -> None:
+    x = torch.randn(69, 264).bfloat16()
+    answers = [silu_of(ch05.ring_silu, x, blocks)[0] for blocks in (1, 3, None)]
+    assert torch.equal(answers[0], answers[1]) and torch.equal(answers[0], answers[2])
+
+
+@pytest.mark.parametrize(
+    ("function", "make", "says"),
+    [
+        (
+            ch05.pipelined_silu,
+            lambda: torch.ones(12, device="cuda").bfloat16(),
+            "multiple of 8 elements",
+        ),
+        (
+            ch05.pipelined_silu,
+            lambda: torch.ones(16, dtype=torch.float64, device="cuda"),
+            "float32, float16",
+        ),
+        (ch05.pipelined_silu, lambda: torch.ones(17, device="cuda")[1:], "16-byte boundary"),
+        (ch05.bulk_silu, lambda: torch.ones(2048 + 4, device="cuda"), "multiple of 2048 elements"),
+        (ch05.ring_silu, lambda: torch.ones(16, device="cuda"), "must be a matrix"),
+        (ch05.ring_silu, lambda: torch.ones(16, 16, device="cuda").t()[:8], "x.stride(1) == 1"),
+        (ch05.ring_silu, lambda: torch.ones(4, 6, device="cuda"), "multiples of 4 elements"),
+        (
+            ch05.ring_silu,
+            lambda: torch.ones(4, 10, device="cuda")[:, :8],
+            "multiples of 4 elements",
+        ),
+    ],
+)
+def test_what_it_is_not_made_for_is_refused(function, make, says) -> None:
+    with simulating("h200"), pytest.raises(ValueError, match="x must|x's rows") as refused:
+        function(make())
+    assert says in str(refused.value)
+
+
+def test_an_empty_tensor_launches_nothing() -> None:
+    with simulating("h200") as launches:
+        assert ch05.pipelined_silu(torch.empty(0, device="cuda")).numel() == 0
+        assert ch05.ring_silu(torch.empty(0, 8, device="cuda")).shape == (0, 8)
+    assert launches == []
