@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from checkers.simulator.reports.counters import Derived
 from checkers.simulator.launch import simulating
+from checkers.simulator.reports.counters import Derived
 from solutions import ch05_async_copies as ch05
 
 SCHEDULES = ("latest", "earliest", "random:1", "random:2", "random:3")
