@@ -28,6 +28,7 @@ CUTE_DTYPE = {
 }
 VECTOR_BITS = 128  # what a thread moves at once: 4 float32 or 8 bfloat16
 THREADS = 128  # that compute, in each block
+TILES_PER_BLOCK = 6  # few: an SM that is late leaves blocks to others; not one: it has to run ahead
 
 
 def silu(x: cute.TensorSSA) -> cute.TensorSSA:
@@ -52,17 +53,15 @@ def current_stream() -> cuda.CUstream:
     return cuda.CUstream(torch.cuda.current_stream().cuda_stream)
 
 
-def blocks_for(tiles: int, blocks: int | None, blocks_per_sm: int) -> int:
-    """How many blocks to launch: what was asked for, or as many as the GPU runs at once; at most
-    one a tile."""
-    sms = torch.cuda.get_device_properties(torch.cuda.current_device()).multi_processor_count
-    return min(tiles, blocks or sms * blocks_per_sm)
+def blocks_for(tiles: int, blocks: int | None) -> int:
+    """How many blocks to launch: what was asked for, or one for every TILES_PER_BLOCK tiles; at
+    most one a tile."""
+    return min(tiles, blocks or -(-tiles // TILES_PER_BLOCK))
 
 
 # %% exercise ch05.pipelined_silu
-VECTORS = 2  # 16-byte copies of one thread in a stage; a tile is 4 KiB
-STAGES = 4  # one is computed on, three are on their way: 12 KiB a block
-BLOCKS_PER_SM = 12  # their stages fill most of an SM's shared memory
+VECTORS = 1  # 16-byte copies of one thread in a stage; a tile is 2 KiB
+STAGES = 3  # one is computed on, two are on their way: 4 KiB a block
 
 
 @cute.jit
@@ -175,7 +174,7 @@ def pipelined_silu(x: torch.Tensor, blocks: int | None = None) -> torch.Tensor:
     """silu(x), its tiles copied to shared memory STAGES - 1 ahead of the arithmetic.
 
     x: any shape, contiguous, float32, float16 or bfloat16, on a 16-byte boundary, its number of
-       elements a multiple of 16 bytes.  blocks: how many walk over the tiles; None fills the GPU.
+       elements a multiple of 16 bytes.  blocks: how many walk over the tiles, see blocks_for.
     Returns a new tensor like x. Moves 2*numel*itemsize bytes.
     Raises ValueError naming what x must be.
     """
@@ -192,16 +191,13 @@ def pipelined_silu(x: torch.Tensor, blocks: int | None = None) -> torch.Tensor:
             for t in (x, out)
         )
         tiles = -(-x.numel() // (vector * THREADS * VECTORS))
-        compile_pipelined_silu(x.dtype)(
-            mX, mO, blocks_for(tiles, blocks, BLOCKS_PER_SM), current_stream()
-        )
+        compile_pipelined_silu(x.dtype)(mX, mO, blocks_for(tiles, blocks), current_stream())
     return out
 
 
 # %% exercise ch05.bulk_silu
-BULK_VECTORS = 4  # 16-byte vectors of one thread in a tile
-BULK_BYTES = THREADS * BULK_VECTORS * VECTOR_BITS // 8  # one copy: 8 KiB
-BULK_BLOCKS_PER_SM = 12  # what 40 registers a thread allow; 96 KiB in flight
+BULK_VECTORS = 2  # 16-byte vectors of one thread in a tile
+BULK_BYTES = THREADS * BULK_VECTORS * VECTOR_BITS // 8  # one copy: 4 KiB
 
 
 @cute.kernel
@@ -268,7 +264,7 @@ def bulk_silu(x: torch.Tensor, blocks: int | None = None) -> torch.Tensor:
     """silu(x), a tile of BULK_BYTES copied by one instruction of one thread.
 
     x: any shape, contiguous, float32, float16 or bfloat16, on a 16-byte boundary, its number of
-       bytes a multiple of BULK_BYTES.  blocks: how many walk over the tiles; None fills the GPU.
+       bytes a multiple of BULK_BYTES.  blocks: how many walk over the tiles, see blocks_for.
     Returns a new tensor like x. Moves 2*numel*itemsize bytes.
     Raises ValueError naming what x must be.
     """
@@ -284,16 +280,15 @@ def bulk_silu(x: torch.Tensor, blocks: int | None = None) -> torch.Tensor:
             )
             for t in (x, out)
         )
-        blocks = blocks_for(x.numel() // tile, blocks, BULK_BLOCKS_PER_SM)
+        blocks = blocks_for(x.numel() // tile, blocks)
         compile_bulk_silu(x.dtype)(mX, mO, blocks, current_stream())
     return out
 
 
 # %% exercise ch05.ring_silu
 CONSUMER_WARPS = THREADS // 32  # the producer is one warp more
-RING_STAGES = 4
-RING_ROWS, RING_ROW_BYTES = 16, 512  # a tile: 8 KiB, a warp reads a row at once
-RING_BLOCKS_PER_SM = 6  # 33 KiB each
+RING_STAGES = 3
+RING_ROWS, RING_ROW_BYTES = 8, 512  # a tile: 4 KiB, a warp reads a row at once
 
 
 @cute.jit
@@ -424,7 +419,7 @@ def ring_silu(x: torch.Tensor, blocks: int | None = None) -> torch.Tensor:
     """silu of a matrix: one warp of each block copies tiles by TMA, four compute.
 
     x: (M, N) float32, float16 or bfloat16, x.stride(1) == 1, on a 16-byte boundary, N and
-       x.stride(0) multiples of 16 bytes.  blocks: how many walk over the tiles; None fills the GPU.
+       x.stride(0) multiples of 16 bytes.  blocks: how many walk over the tiles, see blocks_for.
     Returns a new contiguous (M, N). Moves 2*M*N*itemsize bytes.
     Raises ValueError naming what x must be.
     """
@@ -440,8 +435,7 @@ def ring_silu(x: torch.Tensor, blocks: int | None = None) -> torch.Tensor:
             from_dlpack(t.detach(), assumed_align=16).mark_layout_dynamic(1) for t in (x, out)
         )
         tiles = -(-x.shape[0] // RING_ROWS) * -(-x.shape[1] * x.itemsize // RING_ROW_BYTES)
-        blocks = blocks_for(tiles, blocks, RING_BLOCKS_PER_SM)
-        compile_ring_silu(x.dtype)(mX, mO, blocks, current_stream())
+        compile_ring_silu(x.dtype)(mX, mO, blocks_for(tiles, blocks), current_stream())
     return out
 
 

@@ -10,12 +10,12 @@ from checkers.simulator.reports.counters import Derived
 from solutions import ch05_async_copies as ch05
 
 SCHEDULES = ("latest", "earliest", "random:1", "random:2", "random:3")
-# Tiles are 4 KiB (pipelined) and 8 KiB (bulk, ring): more rounds than stages, and ragged ends.
+# Tiles are 2 KiB (pipelined) and 4 KiB (bulk, ring): more rounds than stages, and ragged ends.
 KERNELS = [
-    pytest.param(ch05.pipelined_silu, (11 * 2048 + 8,), 2, torch.bfloat16, id="pipelined"),
-    pytest.param(ch05.bulk_silu, (7 * 4096,), 2, torch.float16, id="bulk"),
-    pytest.param(ch05.ring_silu, (149, 264), 2, torch.bfloat16, id="ring"),
-    pytest.param(ch05.ring_silu, (149, 132), 1, torch.float32, id="ring of float32"),
+    pytest.param(ch05.pipelined_silu, (11 * 1024 + 8,), 2, torch.bfloat16, id="pipelined"),
+    pytest.param(ch05.bulk_silu, (7 * 2048,), 2, torch.float16, id="bulk"),
+    pytest.param(ch05.ring_silu, (75, 264), 2, torch.bfloat16, id="ring"),
+    pytest.param(ch05.ring_silu, (75, 132), 1, torch.float32, id="ring of float32"),
 ]
 
 
@@ -41,9 +41,9 @@ def test_it_is_right_and_silent_whenever_copies_complete(
 
 def test_every_byte_is_asked_for_once() -> None:
     for function, shape in (
-        (ch05.pipelined_silu, (8 * 2048,)),
-        (ch05.bulk_silu, (8 * 4096,)),
-        (ch05.ring_silu, (64, 512)),
+        (ch05.pipelined_silu, (8 * 1024,)),
+        (ch05.bulk_silu, (8 * 2048,)),
+        (ch05.ring_silu, (32, 512)),
     ):
         x = torch.randn(shape).bfloat16()
         _, result = silu_of(function, x, 2)
@@ -70,7 +70,7 @@ def test_the_answer_does_not_depend_on_the_number_of_blocks() -> None:
             "float32, float16",
         ),
         (ch05.pipelined_silu, lambda: torch.ones(17, device="cuda")[1:], "16-byte boundary"),
-        (ch05.bulk_silu, lambda: torch.ones(2048 + 4, device="cuda"), "multiple of 2048 elements"),
+        (ch05.bulk_silu, lambda: torch.ones(1024 + 4, device="cuda"), "multiple of 1024 elements"),
         (ch05.ring_silu, lambda: torch.ones(16, device="cuda"), "must be a matrix"),
         (ch05.ring_silu, lambda: torch.ones(16, 16, device="cuda").t()[:8], "x.stride(1) == 1"),
         (ch05.ring_silu, lambda: torch.ones(4, 6, device="cuda"), "multiples of 4 elements"),

@@ -86,7 +86,7 @@ SPECIAL_ROWS = (
     ),
     case("partly_minus_inf", "rows masked in part", 6, 200, "float32", values="half_minus_inf"),
     case("minus_inf_rows", "rows masked altogether", 5, 256, "float32", values="minus_inf_rows"),
-    case("scales", "rows that share no scale", 7, 100, "float32", values="scales"),
+    case("scales", "rows that share no scale, some a warp", 7, 60, "float32", values="scales"),
     case("strided_rows", "rows lie 256 elements apart", 4, 192, "float32", row_stride=256),
     case(
         "huge_index",
