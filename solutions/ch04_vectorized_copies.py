@@ -263,7 +263,7 @@ def compile_ragged_copy(dtype: torch.dtype, vector: int):
 def ragged_copy(x: torch.Tensor) -> torch.Tensor:
     """A contiguous copy of a matrix of any shape, row distance and alignment. No autograd.
 
-    x: (M, N) float32, float16 or bfloat16, x.stride(1) == 1, any x.stride(0) >= 0, fewer than
+    x: (M, N) float32, float16 or bfloat16, x.stride(1) == 1, any x.stride(0) > 0, fewer than
        2**31 rows and columns (their product may be more). Loads and stores
        are as wide as N, the row stride and the address allow: 16 bytes down to one element.
     Returns a new contiguous (M, N). Moves 2*M*N*itemsize bytes.
@@ -272,6 +272,8 @@ def ragged_copy(x: torch.Tensor) -> torch.Tensor:
     check_argument("x", x)
     if x.dim() != 2 or (x.shape[1] > 1 and x.stride(1) != 1):
         raise ValueError("x must be a matrix whose rows are contiguous: x.stride(1) == 1")
+    if x.shape[0] > 1 and x.stride(0) == 0:  # CuTe keeps a stride of 0 static, the kernel has none
+        raise ValueError("x's rows must lie apart, x.stride(0) > 0, and not be expanded from one")
     if max(x.shape) >= 2**31 - 1024:  # rows and columns are counted in 32 bits
         raise ValueError(f"x must have fewer than 2**31 rows and columns, got {tuple(x.shape)}")
     out = torch.empty(x.shape, dtype=x.dtype, device=x.device)

@@ -36,6 +36,10 @@ def check_rows(x: torch.Tensor, longest: int) -> None:
         raise ValueError(f"x must be float32, float16 or bfloat16, got {x.dtype}")
     if x.dim() != 2 or (x.shape[1] > 1 and x.stride(1) != 1):
         raise ValueError("x must be a matrix whose rows are contiguous: x.stride(1) == 1")
+    if (
+        x.shape[0] > 1 and x.stride(0) == 0
+    ):  # CuTe keeps a stride of 0 static, the kernels have none
+        raise ValueError("x's rows must lie apart, x.stride(0) > 0, and not be expanded from one")
     if not 1 <= x.shape[1] <= longest or x.shape[0] >= 2**31 - 1024:
         raise ValueError(f"x must have 1 to {longest} columns, got {tuple(x.shape)}")
 

@@ -86,6 +86,7 @@ def test_each_entry_of_a_table_gives_the_softmax_at_its_longest_and_just_below(d
     [
         (lambda: torch.empty(4, 8193, device="cuda"), "1 to 8192 columns"),
         (lambda: torch.empty(4, 8, device="cuda").T, "rows are contiguous"),
+        (lambda: torch.empty(1, 8, device="cuda").expand(4, 8), "rows must lie apart"),
         (lambda: torch.empty(4, 8, device="cuda", dtype=torch.float64), "float32, float16 or"),
         (lambda: torch.empty(4, 8), "CUDA device"),
     ],
