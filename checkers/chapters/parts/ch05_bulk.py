@@ -73,7 +73,7 @@ DIAGNOSES: tuple[Diagnosis, ...] = (
         source=syntax.all_of(
             syntax.has_call(EXPECT), syntax.negated(within(EXPECT, ast.If, ast.With))
         ),
-        error=TX,
+        error="fault:",
     ),
     Diagnosis(
         "The phase doesn't flip: the wait is for a phase that is over long ago, and returns at once.",

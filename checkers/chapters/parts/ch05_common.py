@@ -116,6 +116,17 @@ def loop_without_step(tree: ast.Module) -> bool:
     )
 
 
+def flips_every_tile(tree: ast.Module) -> bool:
+    """The loop over tiles flips the phase on its own, whatever stage comes next."""
+    flips = ("phase ^= 1", "phase = phase ^ 1", "phase = 1 - phase")
+    return any(
+        ast.unparse(statement) in flips
+        for loop in ast.walk(tree)
+        if isinstance(loop, ast.For) and ast.unparse(loop.target) == "tile"
+        for statement in loop.body
+    )
+
+
 def assigned(name: str, *texts: str) -> Predicate:
     """``name`` is given one of these texts somewhere."""
     wanted = {ast.unparse(ast.parse(text, mode="eval")) for text in texts}

@@ -8,6 +8,7 @@ from checkers.chapters.parts.ch05_bulk import NO_FENCE, NOT_INITIALISED, NOT_MET
 from checkers.chapters.parts.ch05_common import (
     ANY_KERNEL,
     argument_mentions,
+    flips_every_tile,
     init_counts,
     keyword_mentions,
     loop_without_step,
@@ -132,9 +133,15 @@ DIAGNOSES: tuple[Diagnosis, ...] = (
         error=STUCK,
     ),
     Diagnosis(
-        "The consumers wait for the wrong phase: they never leave their stage, never flip their "
-        "phase, or flip it after every tile. stage, phase = next_stage(stage, phase) after each tile "
-        "does both, on both sides.",
+        "The phase flips after every tile, and the other stages are still in the round before: all "
+        "stages share one. stage, phase = next_stage(stage, phase) flips it once a round.",
+        PARITY,
+        source=flips_every_tile,
+        error="fault:",
+    ),
+    Diagnosis(
+        "The consumers wait for the wrong phase: they never leave their stage, or never flip their "
+        "phase. stage, phase = next_stage(stage, phase) after each tile does both, on both sides.",
         PARITY,
         error=PHASE,
     ),
@@ -342,7 +349,7 @@ MISTAKES: tuple[Mistake, ...] = (
     Mistake(
         "phase_flips_every_tile",
         "run",
-        "flip it after every tile",
+        "The phase flips after every tile",
         replace=(
             (
                 STORES + NEXT,
