@@ -3,11 +3,11 @@
     python tests/gpu/profile_launches.py ch05 ch07
 
 Writes profile_ch05_h200.json ... to $OUT, or to docs/data. Needs a GPU of capability 9.0 or higher,
-8 GiB of its memory, and ncu on the PATH. ncu runs this script again, as the program it watches: that
-one calls everything once, to compile, and once more for ncu, between start and stop of the profiler
-and in an NVTX range with the call's number. ncu empties the caches before each kernel, runs it once
-for each group of counters, and leaves the clocks alone. Its own table is kept as profile_ch05_ncu.csv
-($OUT, or the folder for temporary files).
+16 GiB of its memory, and ncu on the PATH. ncu runs this script again, as the program it watches.
+That one makes each call once, to compile, and once more for ncu: between start and stop of the
+profiler, in an NVTX range with the call's number. ncu empties the caches before each kernel, runs
+it once for each group of counters, and leaves the clocks alone. Its own table stays in $OUT, or in
+the folder for temporary files, as profile_ch05_ncu.csv.
 
 A row is a call: name, N, dtype, tiles_per_block, as far as they apply, kernel, kernels (how many it
 launched), and FIELDS. The script is not called profile.py, for torch.compile imports the library's.
@@ -41,7 +41,6 @@ machine = importlib.import_module("checkers.machine")
 
 RANGE = "ladder-call-"  # of NVTX, followed by the call's number
 SILU_SHAPE = (2**16, 2**12)  # of float32: 1 GiB
-LENGTHS = (1024, 8192, 32768, 131072, 262144)
 Labels = dict[str, Any]
 
 
@@ -105,23 +104,20 @@ def silu_blocks(
     solution: Any, most_blocks: Callable[[str, int, int], int], sms: int
 ) -> Iterator[tuple[str, int | None, Labels]]:
     """What chapter 5 runs: a function's name, its ``blocks``, and labels."""
-    dtype = {"dtype": "float32"}
-    yield "direct_silu", None, {"name": "direct_silu", **dtype, "tiles_per_block": 1}
-    kernels = (
+    yield "direct_silu", None, {"name": "direct_silu", "dtype": "float32", "tiles_per_block": 1}
+    each = solution.TILES_PER_BLOCK
+    for kernel, tile, stages in (
         ("pipelined", solution.THREADS * solution.VECTORS * 16, solution.STAGES),
         ("bulk", solution.BULK_BYTES, 1),
         ("ring", solution.RING_ROWS * solution.RING_ROW_BYTES, solution.RING_STAGES),
-    )
-    each = solution.TILES_PER_BLOCK
-    for kernel, tile, stages in kernels:
-        function = f"{kernel}_silu"
-        persistent = sms * most_blocks(kernel, tile, stages)
-        tiles = 4 * math.prod(SILU_SHAPE) // tile
-        yield function, persistent, {"name": f"{function} persistent", **dtype}
-        name = f"{function} {each} tiles a block"
-        yield function, None, {"name": name, **dtype, "tiles_per_block": each}
-        name = f"{function} a block a tile"
-        yield function, tiles, {"name": name, **dtype, "tiles_per_block": 1}
+    ):
+        for form, blocks, more in (
+            ("persistent", sms * most_blocks(kernel, tile, stages), {}),
+            (f"{each} tiles a block", None, {"tiles_per_block": each}),
+            ("a block a tile", 4 * math.prod(SILU_SHAPE) // tile, {"tiles_per_block": 1}),
+        ):
+            labels = {"name": f"{kernel}_silu {form}", "dtype": "float32", **more}
+            yield f"{kernel}_silu", blocks, labels
 
 
 def calls_of_ch05() -> Iterator[Call]:
@@ -135,13 +131,12 @@ def calls_of_ch05() -> Iterator[Call]:
         yield Call(labels, functools.partial(getattr(solution, name), x, blocks=blocks))
 
 
-def softmax_cases() -> Iterator[tuple[str, str, int, bool]]:
-    """What chapter 7 runs: direction, dtype, N, and whether its peers run too."""
-    for N in LENGTHS:
-        yield "forward", "bfloat16", N, True
-    yield "forward", "float32", 262144, False
-    yield "backward", "bfloat16", 16384, False
-    yield "backward", "bfloat16", 262144, False
+# What chapter 7 runs: direction, dtype, N, and whether its peers run too.
+SOFTMAX_CASES = (
+    *(("forward", "bfloat16", N, True) for N in (1024, 8192, 32768, 131072, 262144)),
+    ("forward", "float32", 262144, False),
+    *(("backward", "bfloat16", N, False) for N in (16384, 262144)),
+)
 
 
 def calls_of_ch07() -> Iterator[Call]:
@@ -153,7 +148,7 @@ def calls_of_ch07() -> Iterator[Call]:
             functions[implementation.name] = implementation.load()
         except ImportError as error:
             sys.stderr.write(f"{implementation.name} is left out: {error}\n")
-    for op, dtype, N, peers in softmax_cases():
+    for op, dtype, N, peers in SOFTMAX_CASES:
         case = chapter.bench_case(op, chapter.given.ELEMENTS // N, N, dtype)
         operands = chapter.bench_input(case, torch.Generator("cuda").manual_seed(0))
         for name, function in functions.items():
@@ -217,7 +212,7 @@ def in_base_unit(cell: str, unit: str) -> float | None:
 
 def short_name(kernel: str) -> str:
     """A kernel's function, without its namespaces, types and arguments."""
-    name = kernel.replace("(anonymous namespace)::", "").removeprefix("void ")
+    name = re.sub(r"^void |\(anonymous namespace\)::|<unnamed>::", "", kernel)
     name = re.split(r"[<(]", name)[0].split("::")[-1].strip()
     if name.startswith("kernel_cutlass_"):  # CuTe DSL appends the arguments' types
         name = re.split(r"_(?:object_at|tensor|CopyAtom|TiledCopy|\d+$)", name)[0]
@@ -296,10 +291,10 @@ def over_kernels(field: Field, launches: list[Launch], longest: Launch) -> float
 def ncu_command(ncu: str, chapter: str, labels: Path, table: Path) -> list[str]:
     """ncu over this script."""
     options = "--csv --page raw --print-units base --clock-control none --nvtx"
-    where = "--profile-from-start off --target-processes application-only"
+    options += " --profile-from-start off --target-processes application-only"
     counted = ["--metrics", ",".join(METRICS), "--log-file", str(table)]
     watched = [sys.executable, str(Path(__file__).resolve()), chapter, "--labels", str(labels)]
-    return [ncu, *options.split(), *where.split(), *counted, *watched]
+    return [ncu, *options.split(), *counted, *watched]
 
 
 def profile(chapter: str, folder: Path) -> list[dict[str, Any]]:
@@ -315,8 +310,8 @@ def profile(chapter: str, folder: Path) -> list[dict[str, Any]]:
     done = subprocess.run(ncu_command(ncu, chapter, labels, table), env=alone)
     text = table.read_text() if table.exists() else ""
     if done.returncode or not labels.exists():
-        status = f"ncu over the launches of {chapter} ended with status {done.returncode}"
-        raise ProfileError(f"{status}. It said: {complaints(text)}")
+        failed = f"ncu over the launches of {chapter} ended with status {done.returncode}"
+        raise ProfileError(f"{failed}. It said: {complaints(text)}")
     return rows_of(json.loads(labels.read_text()), read_raw_page(text))
 
 
@@ -344,10 +339,9 @@ def main() -> None:
             rows = profile(chapter, Path(out or tempfile.gettempdir()))
         except ProfileError as error:
             sys.exit(str(error))
-        described = machine.describe_machine()
-        text = json.dumps({"schema": 1, "machine": described, "rows": rows}, indent=1)
-        folder = Path(out) if out else ROOT / "docs" / "data"
-        (folder / f"profile_{chapter}_h200.json").write_text(text + "\n")
+        written = {"schema": 1, "machine": machine.describe_machine(), "rows": rows}
+        file = Path(out or ROOT / "docs" / "data") / f"profile_{chapter}_h200.json"
+        file.write_text(json.dumps(written, indent=1) + "\n")
         sys.stdout.write("".join(map(line_of, rows)) + f"[{time.time() - begin:.0f} s]\n")
 
 
