@@ -90,7 +90,7 @@ def plot(data: Mapping[str, Any], path: Path) -> tuple[Path, Path]:
     with matplotlib.rc_context():
         matplotlib.rcdefaults()  # a reader's own matplotlibrc doesn't show
         matplotlib.rcParams.update(settings)
-        figure = Figure(figsize=(8, 4.5), dpi=120, facecolor="white", layout="constrained")
+        figure = Figure(dpi=120, facecolor="white", layout="constrained")
         FigureCanvasAgg(figure)
         _draw(figure, data)
         svg, png = path.with_suffix(".svg"), path.with_suffix(".png")
@@ -113,16 +113,33 @@ def _draw(figure: Any, data: Mapping[str, Any]) -> None:
     lines = {name: points for name, points in panels.items() if _lengths(points) > 1} or panels
     names = list(dict.fromkeys(row["implementation"] for row in data["rows"]))
     ruler = data.get("method", {}).get("interleaved_with", "copy")
-    every = figure.subplots(1, len(lines), sharey=True, squeeze=False)[0]
-    for axes, (panel, series) in zip(every, lines.items(), strict=True):
+    columns = min(len(lines), 2)
+    lines_of_panels = -(-len(lines) // columns)
+    figure.set_size_inches(8, 0.9 + 3.2 * lines_of_panels)
+    grid = figure.subplots(lines_of_panels, columns, sharey=True, squeeze=False)
+    every = list(grid.flat)
+    for axes in every[len(lines) :]:
+        axes.remove()
+    for axes, (panel, series) in zip(every, lines.items(), strict=False):
         _draw_panel(axes, series, names, ruler)
         axes.set_xlabel(data["x_axis"])
         axes.set_title(panel, fontsize=10)
-    every[0].set_ylabel("/".join(dict.fromkeys(row["unit"] for row in data["rows"])))
-    every[-1].legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
-    title = f"{data['title']}\n"
-    figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
-    figure.text(0.01, 0.93, provenance_of(data["machine"]), fontsize=8)
+    every[0].set_ylim(bottom=0)  # of all, once all lines are there: it fixes the top
+    for axes in grid[:, 0]:
+        axes.set_ylabel("/".join(dict.fromkeys(row["unit"] for row in data["rows"])))
+    figure.legend(*_labels(every[: len(lines)]), frameon=False, loc="outside right center")
+    figure.suptitle(f"{data['title']}\n", x=0.01, ha="left", fontweight="bold")
+    below = 1 - 0.32 / figure.get_figheight()
+    figure.text(0.01, below, provenance_of(data["machine"]), fontsize=8, va="center")
+
+
+def _labels(every: list[Any]) -> tuple[list[Any], list[str]]:
+    """Each line's handle and label once, of whatever panels have it."""
+    found = {}
+    for axes in every:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            found.setdefault(label, handle)
+    return list(found.values()), list(found)
 
 
 def _draw_panel(
@@ -138,13 +155,14 @@ def _draw_panel(
             continue
         place = names.index(name)
         colour, marker = _COLOURS[place % len(_COLOURS)], _MARKERS[place % len(_MARKERS)]
-        axes.plot(x, median, color=colour, marker=marker, markersize=5, label=name)
+        front = 3 if name == "solution" else 2
+        axes.plot(x, median, color=colour, marker=marker, markersize=5, label=name, zorder=front)
         axes.fill_between(x, p10, p90, color=colour, alpha=0.15, linewidth=0)
     if len(ticks) > 1 and min(ticks) > 0:
         axes.set_xscale("log", base=2)
-    axes.set_xticks(sorted(ticks), [_tick(tick) for tick in sorted(ticks)])
+    shown = sorted(ticks)[:: 1 + (len(ticks) > 7)]  # every other one has room
+    axes.set_xticks(shown, [_tick(tick) for tick in shown])
     axes.minorticks_off()
-    axes.set_ylim(bottom=0)
     axes.grid(axis="y", color="#dddddd", linewidth=0.8)
     axes.set_axisbelow(True)
 
@@ -158,17 +176,7 @@ def _panels(
     rows: list[dict[str, Any]], x_axis: str
 ) -> dict[str, dict[str, list[tuple[float, ...]]]]:
     """Points (x, median, p10, p90) by what differs besides the x axis, and by implementation."""
-    names = dict.fromkeys(name for row in rows for name in row["case"])
-    # A parameter that the x axis decides (M at a fixed M*N) isn't another panel.
-    differs = []
-    for name in names:
-        if name == x_axis:
-            continue
-        by_x: dict[Any, set[str]] = {}
-        for row in rows:
-            by_x.setdefault(str(row["case"].get(x_axis)), set()).add(str(row["case"].get(name)))
-        if any(len(found) > 1 for found in by_x.values()):
-            differs.append(name)
+    differs = _differing(rows, x_axis)
     panels: dict[str, dict[str, list[tuple[float, ...]]]] = {}
     for position, row in enumerate(rows):
         case = row["case"]
@@ -178,6 +186,24 @@ def _panels(
         series = panels.setdefault(panel, {})
         series.setdefault(row["implementation"], []).append((*point, row["p10"], row["p90"]))
     return panels
+
+
+def _differing(rows: list[dict[str, Any]], x_axis: str) -> list[str]:
+    """The parameters that tell panels apart. One that the x axis and the others decide, as N and the
+    kind of grid decide M at a fixed M*N, isn't one; of two that decide each other the name is."""
+    names = [
+        name for name in dict.fromkeys(n for row in rows for n in row["case"]) if name != x_axis
+    ]
+    numbers_first = sorted(names, key=lambda name: isinstance(rows[0]["case"].get(name), str))
+    for name in numbers_first:
+        others = [x_axis, *(other for other in names if other != name)]
+        decided: dict[tuple[str, ...], set[str]] = {}
+        for row in rows:
+            given = tuple(str(row["case"].get(other)) for other in others)
+            decided.setdefault(given, set()).add(str(row["case"].get(name)))
+        if all(len(found) == 1 for found in decided.values()):
+            names.remove(name)
+    return names
 
 
 def _tick(value: float) -> str:

@@ -8,13 +8,16 @@ from pathlib import Path
 
 import pytest
 import torch
+from matplotlib.figure import Figure
 from rich.console import Console
 
 from checkers import bench as bench_module
 from checkers.bench import plot, run_bench, skipped, table, write
+from checkers.bench_report import _draw, _panels
 from checkers.exercise import Bench, Case, Implementation
 from checkers.grading import rulers
 from checkers.grading.timing import Options
+from checkers.machine import describe_machine
 from tests.fake_gpu import FakeDevice, copy_ruler, kernel
 
 RATE = 80e6
@@ -148,3 +151,40 @@ def test_a_plot_of_the_same_data_has_the_same_bytes(data: dict, tmp_path: Path) 
         assert one.read_bytes() == other.read_bytes()
     svg = first[0].read_text()
     assert "<dc:date>" not in svg and "Matplotlib" not in svg
+
+
+def rows_of(*cases: tuple[str, int, int, float]) -> list[dict]:
+    """Bench rows of (op, M, N, median)."""
+    return [
+        {
+            "implementation": "solution",
+            "case": {"op": op, "M": M, "N": N},
+            "unit": "GB/s",
+            **dict.fromkeys(("median", "p10", "p90"), median),
+        }
+        for op, M, N, median in cases
+    ]
+
+
+def test_a_parameter_that_the_others_decide_makes_no_panel() -> None:
+    rows = rows_of(("large", 64, 1, 5.0), ("large", 32, 2, 6.0), ("small", 4, 1, 1.0))
+    panels = _panels(rows, "N")
+    assert {panel: len(series["solution"]) for panel, series in panels.items()} == {
+        "op=large": 2,
+        "op=small": 1,
+    }
+
+
+def test_a_parameter_of_one_value_makes_no_panel() -> None:
+    assert list(_panels(rows_of(("large", 64, 1, 5.0), ("large", 32, 2, 6.0)), "N")) == [""]
+
+
+def test_every_panel_shows_its_highest_point() -> None:
+    rows = rows_of(("a", 1, 1, 5.0), ("a", 1, 2, 6.0), ("b", 1, 1, 50.0), ("b", 1, 2, 60.0))
+    machine = describe_machine()
+    figure = Figure(layout="constrained")
+    _draw(figure, {"title": "t", "x_axis": "N", "rows": rows, "machine": machine})
+    assert [axes.get_title() for axes in figure.axes] == ["op=a", "op=b"]
+    for axes in figure.axes:
+        bottom, top = axes.get_ylim()
+        assert bottom == 0 and top > 60
