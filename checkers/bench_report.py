@@ -69,6 +69,9 @@ def _on(entry: Mapping[str, Any]) -> str:
     return " on " + ", ".join(f"{name}={found}" for name, found in entry["case"].items())
 
 
+DRAWING = 2  # counted up when _draw draws the same data differently, so that plots are made anew
+
+
 def plot(data: Mapping[str, Any], path: Path) -> tuple[Path, Path]:
     """Median rate over the bench's x axis, a line an implementation, p10 to p90 as a band.
 
@@ -102,8 +105,9 @@ def plot(data: Mapping[str, Any], path: Path) -> tuple[Path, Path]:
 
 
 def digest(data: Mapping[str, Any]) -> str:
-    """What tells one table's data from another's: an SVG plot carries it."""
-    return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
+    """What tells one plot from another, by its data and how it was drawn: an SVG plot carries it."""
+    drawn = json.dumps({"drawing": DRAWING, "data": data}, sort_keys=True)
+    return hashlib.sha256(drawn.encode()).hexdigest()
 
 
 def _draw(figure: Any, data: Mapping[str, Any]) -> None:
