@@ -371,6 +371,7 @@ class Finding:
     probable: str = ""  # the diagnosis
     reread: str = ""  # heading of the lesson
     output: str = ""  # what the answer printed, its end
+    where: str = ""  # with a GPU and the simulator both: which of them found it
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -12,6 +13,7 @@ from checkers.grading import counted, run
 from checkers.grading.cases import AnswerRaised, Place, place_for
 from checkers.grading.simulated import Faulty, check, is_simulators_own
 from checkers.grading.verify import Wrong
+from checkers.simulator.launch.catcher import NotStoodFor
 from checkers.simulator.ptx.modifiers import Unsupported
 from checkers.simulator.ptx.program import Instruction
 from checkers.simulator.ptx.program import Place as SourcePlace
@@ -135,22 +137,69 @@ def test_which_cases_a_place_takes():
     ]
 
 
-def test_an_instruction_that_the_simulator_lacks_leaves_the_run_open(monkeypatch):
-    unknown = Unsupported(site(4), "there is no instruction 'ld' in it")
+def outcome_of(monkeypatch, *raised: BaseException | None, kind: str = "simulator"):
+    """The run stage of an answer whose cases end so, None: right."""
+    endings = iter(raised)
 
     class Runner:
-        def __init__(self, *_):
-            pass
+        def __init__(self, exercise, place, case, seed):
+            self.place, self.case = place, case
 
         def check(self, function):
-            raise AnswerRaised from unknown
+            error = next(endings)
+            if error is not None:
+                raise error
+            return 0.5
 
     monkeypatch.setattr(run, "CaseRunner", Runner)
     monkeypatch.setattr(run, "load_function", lambda *_: len)
-    job = {"seed": 1, "setup": "", "source": ""}
-    outcome, function = run.run_stage(exercise(), Place("simulator"), job, lambda *_, **__: None)
-    assert (outcome.verdict, function) == (Verdict.SKIP, None)
+    job = {"seed": 1, "setup": "", "source": "", "scratch": "/tmp"}
+    cases = tuple(Case(f"case_{number}") for number in range(len(raised)))
+    graded = replace(exercise(), cases=cases)
+    return run.run_stage(graded, Place(kind), job, lambda *_, **__: None)[0]
+
+
+def answer_raised(error: BaseException) -> AnswerRaised:
+    raised = AnswerRaised()
+    raised.__cause__ = error
+    return raised
+
+
+UNKNOWN = answer_raised(Unsupported(site(4), "there is no instruction 'ld' in it"))
+HANG = Faulty(list(found((Kind.DEADLOCK, "No thread can go on.", {})).faults))
+
+
+@pytest.mark.parametrize("raised", [(HANG, UNKNOWN), (UNKNOWN, HANG), (None, UNKNOWN, HANG)])
+def test_a_fault_on_one_case_counts_whatever_is_unknown_on_another(monkeypatch, raised):
+    outcome = outcome_of(monkeypatch, *raised)
+    assert (outcome.verdict, outcome.reason) == (Verdict.FAIL, "No thread can go on.")
+
+
+def test_an_instruction_that_the_simulator_lacks_leaves_the_run_open(monkeypatch):
+    outcome = outcome_of(monkeypatch, None, UNKNOWN, None)
+    assert outcome.verdict is Verdict.SKIP
+    assert outcome.measures == {"cases": 2, "where": "simulator"}
     assert outcome.reason.startswith("needs a GPU: the simulator can't run `ld.global ...;`")
+
+
+def test_a_fault_counts_although_the_simulator_breaks_on_the_next_case(monkeypatch):
+    with pytest.raises(KeyError):
+        outcome_of(monkeypatch, None, KeyError("r12"))
+    with pytest.raises(KeyError):
+        outcome_of(monkeypatch, HANG, KeyError("r12"), kind="cuda")
+    assert outcome_of(monkeypatch, HANG, KeyError("r12")).verdict is Verdict.FAIL
+
+
+@pytest.mark.parametrize(("kind", "wrong"), [("simulator", 2), ("cuda", 1)])
+def test_after_an_exception_only_a_gpu_runs_no_further_case(monkeypatch, kind, wrong):
+    failing = answer_raised(ValueError("no")), answer_raised(ValueError("again"))
+    assert outcome_of(monkeypatch, *failing, kind=kind).measures["wrong"] == wrong
+
+
+def test_host_code_that_asks_what_is_not_known_leaves_the_run_open(monkeypatch):
+    asked = NotStoodFor("host code asks for device attribute 77, which is not known here")
+    outcome = outcome_of(monkeypatch, answer_raised(asked))
+    assert (outcome.verdict, outcome.reason) == (Verdict.SKIP, f"needs a GPU: {asked}")
 
 
 # --- counting ----------------------------------------------------------------------------------

@@ -19,7 +19,8 @@ from checkers.grading.worker import Ending, WorkerError
 from tests.test_grader import BYTES, COPY, SCALE, TINY, stage
 
 INDEX = "    i = block * 128 + thread\n"
-HANGS = (INDEX, INDEX + "    if thread < 64:\n        cute.arch.barrier(1, 128)\n")
+HALF_A_BARRIER = "cute.arch.barrier(barrier_id=1, number_of_threads=128)"
+HANGS = (INDEX, f"{INDEX}    if thread < 64:\n        {HALF_A_BARRIER}\n")
 RIGHT_ON_GPU = Stage("run", Verdict.PASS, "right on 3 cases", 0.5, {"cases": 3, "where": "cuda"})
 RIGHT_SIMULATED = replace(RIGHT_ON_GPU, measures={"cases": 3, "where": "simulator"})
 FAST = Stage("speed", Verdict.PASS, "0.99 of the copy bandwidth")
@@ -198,7 +199,9 @@ def test_a_simulator_that_breaks_leaves_it_to_the_gpu(check, gpu, simulated):
     report = check()
     run = stage(report, "run")
     assert (run.verdict, len(gpu.jobs)) == (Verdict.PASS, 1)
-    assert run.reason == "GPU: right on 3 cases; not simulated: the simulator failed (KeyError: 'r12')"
+    assert (
+        run.reason == "GPU: right on 3 cases; not simulated: the simulator failed (KeyError: 'r12')"
+    )
 
 
 def test_a_failure_on_the_gpu_says_that_nothing_was_simulated(check, gpu, simulated):
@@ -226,7 +229,9 @@ def test_other_rungs_run_on_the_gpu_at_once(check, gpu, simulated, exercise):
     assert (fake.jobs, len(gpu.jobs)) == ([], 1)
 
 
-def test_an_exercise_with_large_cases_alone_has_nothing_to_simulate(warm, gpu, simulated, monkeypatch):
+def test_an_exercise_with_large_cases_alone_has_nothing_to_simulate(
+    warm, gpu, simulated, monkeypatch
+):
     fake = simulated(RIGHT_SIMULATED)
     monkeypatch.setattr(warm, "_on_cuda", gpu)
     large = replace(COPY, cases=(Case("huge", needs_gpu=True),))

@@ -40,6 +40,22 @@ def test_a_job_past_its_limit_is_killed_with_its_children(worker):
     assert worker.run(f"{JOBS}.counts", {"upto": 1}, 20).kind == "done"
 
 
+def test_an_event_may_shorten_the_time_until_the_next_one(worker):
+    begun = time.monotonic()
+    ending = worker.run(f"{JOBS}.waits_after_a_case", {"waits": [(60, 0.1), (1.0, 40)]}, 50)
+    assert (ending.kind, ending.limit, len(ending.events)) == ("timeout", 1.0, 2)
+    assert time.monotonic() - begun < 15
+    assert "in waits_after_a_case" in ending.stack and ending.printed == ""
+
+
+def test_the_event_after_a_short_one_has_the_whole_limit_again(worker):
+    waits = {"waits": [(1.0, 0.1), (None, 1.5)]}
+    assert worker.run(f"{JOBS}.waits_after_a_case", waits, 20).kind == "done"
+    waits = {"waits": [(30.0, 0.1), (None, 40)]}
+    ending = worker.run(f"{JOBS}.waits_after_a_case", waits, 1.5)
+    assert (ending.kind, ending.limit) == ("timeout", 1.5)
+
+
 @pytest.mark.parametrize(
     ("job", "words"), [("exits", "exit code 3"), ("segfaults", "segmentation fault")]
 )

@@ -35,3 +35,10 @@ def segfaults(job: dict[str, Any], emit: Callable[..., None]) -> None:
 def kills_its_parent(job: dict[str, Any], emit: Callable[..., None]) -> None:
     os.kill(os.getppid(), signal.SIGKILL)
     time.sleep(60)
+
+
+def waits_after_a_case(job: dict[str, Any], emit: Callable[..., None]) -> None:
+    """Emits one event for each of the job's waits, (within, seconds), and sleeps so long."""
+    for within, seconds in job["waits"]:
+        emit("case", **({"within": within} if within else {}))
+        time.sleep(seconds)

@@ -15,15 +15,16 @@ from checkers import answers
 from checkers.answers import Answer
 from checkers.course import Course
 from checkers.exercise import Evidence, Exercise, Finding, Report, Rung, Stage, Verdict
-from checkers.grading import answer_module, stages
+from checkers.grading import answer_module, simulated_first, stages
 from checkers.grading.diagnose import diagnose
 from checkers.grading.source import check_source
-from checkers.grading.worker import Ending, Worker
+from checkers.grading.worker import Ending, Worker, WorkerError
 
 OnStage = Callable[[Stage], None]
 DEVICES = ("auto", "cuda", "simulator")
 # What a simulated run imports beside the DSL's own modules.
 SIMULATOR = ("checkers.simulator", "checkers.grading.run")
+ASK_THE_SIMULATOR = " The simulator (`--device simulator`) says which threads wait, and for what."
 
 
 class DeviceError(Exception):
@@ -37,6 +38,7 @@ class Limits:
     compile: float = 60.0
     run: float = 60.0
     run_cuda: float = 240.0  # cases past 2^31 elements, and the timing
+    case_cuda: float = 90.0  # one of the other cases, of a kernel that may hang
     inductor: float = 180.0  # compile or run of torch.compile's rung: a cold cache and g++
 
     def of(self, stage: str, exercise: Exercise, place: str) -> float:
@@ -106,11 +108,13 @@ class Grader:
         device: str = "auto",
         seed: int | None = None,
         on_stage: OnStage | None = None,
+        simulate: bool = True,
     ) -> Report:
         """The report on one answer.
 
         device: "auto", "cuda" or "simulator".  seed: of the random inputs, to replay a failure.
-        on_stage: called with each stage as it ends.
+        on_stage: called with each stage as it ends.  simulate: a CuTe DSL answer runs on a GPU only
+        if the simulator finds no fault.
         Raises DeviceError, WorkerError, and AnswerError when the course itself is damaged.
         """
         place = resolve_device(device)
@@ -134,7 +138,7 @@ class Grader:
                 "seed": seed,
                 "device": "cuda" if place == "cuda" else "cpu",
             }
-            for stage in self._later_stages(exercise, job, place):
+            for stage in self._later_stages(exercise, job, place, simulate):
                 finished(stage)
         return stages.report(exercise, seed, done)
 
@@ -145,7 +149,9 @@ class Grader:
             exercise, setup + answer.source, setup + skeleton, setup.count("\n") + 1
         )
 
-    def _later_stages(self, exercise: Exercise, job: Mapping[str, Any], place: str) -> list[Stage]:
+    def _later_stages(
+        self, exercise: Exercise, job: Mapping[str, Any], place: str, simulate: bool
+    ) -> list[Stage]:
         """compile, run, codegen and speed, in the report's order."""
         compiled, codegen = None, None
         if "compile" in exercise.rung.stages:
@@ -157,7 +163,7 @@ class Grader:
                     stages.skipped("speed", "an answer is timed once it is right"),
                 ]
                 return [compiled, *later]
-        run, speed = self._run(exercise, job, place)
+        run, speed = self._run(exercise, job, place, simulate)
         return [stage for stage in (compiled, run, codegen, speed) if stage is not None]
 
     def _compile(
@@ -178,10 +184,14 @@ class Grader:
         compiled = stages.with_output(found["compile"], ending.printed)
         return compiled, stages.with_output(found.get("codegen", nothing), ending.printed)
 
-    def _run(self, exercise: Exercise, job: Mapping[str, Any], place: str) -> tuple[Stage, Stage]:
+    def _run(
+        self, exercise: Exercise, job: Mapping[str, Any], place: str, simulate: bool
+    ) -> tuple[Stage, Stage]:
         """run and speed. Without a GPU a Triton answer runs in its interpreter first: it finds most
         mistakes, and faster."""
         if place == "cuda":
+            if simulate and simulated_first.is_simulated_first(exercise):
+                return self._run_simulated_first(exercise, job)
             return self._run_on(self._on_cuda, exercise, job, place)
         simulated = {**job, "device": "simulator"}
         if exercise.rung is Rung.CUTE:
@@ -193,10 +203,27 @@ class Grader:
         seconds = run.seconds + on_simulator.seconds
         return replace(on_simulator, seconds=seconds), speed
 
+    def _run_simulated_first(
+        self, exercise: Exercise, job: Mapping[str, Any]
+    ) -> tuple[Stage, Stage]:
+        """run and speed on the GPU, for what the simulator does not find wrong. In two processes: a
+        module that has been simulated may keep what was compiled for the simulator."""
+        try:
+            on_simulator = {**job, "device": "simulator", "counted": False}
+            run, speed = self._run_on(self._compiling, exercise, on_simulator, "simulator")
+        except WorkerError as error:
+            run = simulated_first.broke(error)
+        if run.verdict is Verdict.FAIL:
+            return simulated_first.rejected(run), speed
+        on_gpu, speed = self._run_on(self._on_cuda, exercise, {**job, "simulated": True}, "cuda")
+        return simulated_first.joined(run, on_gpu), speed
+
     def _run_on(
         self, worker: Worker, exercise: Exercise, job: Mapping[str, Any], place: str
     ) -> tuple[Stage, Stage]:
         limit = self.limits.of("run", exercise, place)
+        if place == "cuda" and exercise.rung in (Rung.TRITON, Rung.CUTE):
+            job = {**job, "case_limit": self.limits.case_cuda}
         ending = worker.run("checkers.grading.run.main", dict(job), limit, preload(exercise, job))
         found = reported(ending)
         untimed = stages.skipped("speed", "an answer is timed once it is right")
@@ -207,7 +234,7 @@ class Grader:
         if run.verdict is not Verdict.PASS:
             return run, untimed
         measured = exercise.speed if job["device"] == "cuda" else exercise.floors
-        if job["device"] == "cpu" or not measured:
+        if job["device"] == "cpu" or not measured or not job.get("counted", True):
             return run, stages.skipped("speed", stages.NEEDS_GPU)
         if "speed" not in found:
             return run, broken("speed", exercise, ending, limit, job)
@@ -239,10 +266,9 @@ def reported(ending: Ending) -> dict[str, Stage]:
     return {stage.name: stage for stage in found}
 
 
-def stopped_at(printed: str, job: Mapping[str, Any]) -> str:
-    """The learner's line that was running when time was up, as the traceback that the child left
-    in what it printed says; nothing when there is none."""
-    for line in printed.partition("Timeout (")[2].splitlines():
+def stopped_at(stack: str, job: Mapping[str, Any]) -> str:
+    """The learner's line that was running when time was up; nothing when there is none."""
+    for line in stack.splitlines():
         file, _, rest = line.strip().partition(", line ")
         number = rest.partition(" ")[0]
         if answer_module.MODULE_NAME in file and number.isdigit():
@@ -259,10 +285,11 @@ def broken(
     at = f" on case {cases[-1]}" if cases else ""
     if ending.kind == "timeout":
         finding = Finding(
-            f"Not done after {limit:.0f} seconds{at}: it was stopped.",
-            picture=stopped_at(ending.printed, job),
+            f"Not done after {ending.limit or limit:.0f} seconds{at}: it was stopped.",
+            picture=stopped_at(ending.stack, job),
             probable="Look for a loop whose condition never becomes false"
-            + (", or a barrier that not every thread reaches." if name != "compile" else "."),
+            + (", or a barrier that not every thread reaches." if name != "compile" else ".")
+            + (ASK_THE_SIMULATOR if "case_limit" in job and not job.get("simulated") else ""),
         )
         error = "check:timeout"
     elif ending.kind == "exit":

@@ -19,14 +19,15 @@ from checkers.grading.counted import stage_for as counted_stage
 from checkers.grading.diagnose import diagnose
 from checkers.grading.memory import Watch
 from checkers.grading.simulated import Faulty, is_simulators_own
-from checkers.grading.stages import failed, skipped, stage_to_json
+from checkers.grading.stages import NEEDS_GPU, failed, skipped, stage_to_json
 from checkers.grading.verify import Wrong
+from checkers.simulator.launch.catcher import NotStoodFor
 from checkers.simulator.ptx.lexer import PtxSyntaxError
 from checkers.simulator.ptx.modifiers import Unsupported
 
 Emit = Callable[..., None]
-# PTX that the simulator does not know: the answer's fault it is not.
-NOT_SIMULATED = (Unsupported, PtxSyntaxError)
+# What the simulator does not know: the answer's fault it is not.
+NOT_SIMULATED = (Unsupported, PtxSyntaxError, NotStoodFor)
 
 
 def main(job: Mapping[str, Any], emit: Emit) -> None:
@@ -34,7 +35,7 @@ def main(job: Mapping[str, Any], emit: Emit) -> None:
     exercise = Course(Path(job["root"])).exercise(job["exercise"])
     place = place_for(exercise, job["device"])
     timed = exercise.speed and place.device == "cuda"
-    counted = exercise.floors and place.kind == "simulator"
+    counted = exercise.floors and place.kind == "simulator" and job.get("counted", True)
     if timed:
         # Before the answer: the clock's functions are remembered as they are now.
         from checkers.grading import speed
@@ -73,11 +74,16 @@ class Source:
 
 @dataclass
 class Results:
-    """What came of the cases. too_large: those that the GPU's free memory did not allow."""
+    """What came of the cases.
+
+    too_large: those that the GPU's free memory did not allow.  unknown: the first thing in them that
+    the simulator does not know.
+    """
 
     passed: list[str] = field(default_factory=list)
     wrong: list[tuple[Case, Wrong]] = field(default_factory=list)
     too_large: list[str] = field(default_factory=list)
+    unknown: BaseException | None = None
     worst: float = 0.0  # the largest error over its bound
 
 
@@ -91,12 +97,13 @@ def run_stage(
     except Wrong as wrong:
         evidence = Evidence("run", error=wrong.error, tree=ast.parse(source.text))
         return failed("run", diagnose(exercise, evidence, wrong.finding)), None
-    try:
-        results = run_cases(exercise, place, source, function, emit)
     except NOT_SIMULATED as unknown:
-        return skipped("run", f"needs a GPU: {unknown}"), None
+        return not_simulated(unknown, 0), None
+    results = run_cases(exercise, place, source, function, emit)
     if results.wrong:
         return wrong_stage(exercise, place, source, results), None
+    if results.unknown is not None:
+        return not_simulated(results.unknown, len(results.passed)), None
     reason = f"right on {len(results.passed)} cases"
     if results.too_large:
         reason += f"; not enough free GPU memory for {', '.join(results.too_large)}"
@@ -112,12 +119,20 @@ def run_stage(
     return Stage("run", Verdict.PASS, reason, 0.0, measures), function
 
 
+def not_simulated(unknown: BaseException, passed: int) -> Stage:
+    """The stage of an answer that the simulator can't run, and has found nothing wrong with."""
+    stage = skipped("run", f"{NEEDS_GPU}: {unknown}")
+    return replace(stage, measures={"cases": passed, "where": "simulator"})
+
+
 def load_function(exercise: Exercise, place: Place, source: Source) -> Callable:
-    """Runs the answer's module and finds its function. Raises Wrong."""
+    """Runs the answer's module and finds its function. Raises Wrong, and NOT_SIMULATED."""
     watch = Watch()
     try:
         with place.entered(watch), watch.pause():
             module = answer_module.load(source.job)
+    except NOT_SIMULATED:
+        raise
     except BaseException as error:  # sys.exit and KeyboardInterrupt too: it is the answer's code
         raise source.explain(error) from error
     finding = answer_module.missing_function(exercise, module)
@@ -134,29 +149,47 @@ def run_cases(
     for case in exercise.cases:
         if not place.takes(case) or (case.needs_gpu and results.wrong):
             continue
-        emit("case", name=case.name)
+        limit = source.job.get("case_limit")
+        emit("case", name=case.name, **({"within": limit} if limit and not case.needs_gpu else {}))
         try:
-            error = CaseRunner(exercise, place, case, source.job["seed"]).check(function)
-            results.worst = max(results.worst, error)
-            results.passed.append(case.name)
-        except Faulty as faulty:
-            results.wrong.append((case, source.explain_faults(faulty)))
-        except Wrong as wrong:
-            results.wrong.append((case, wrong))
-        except (AnswerRaised, torch.OutOfMemoryError) as raised:
-            error = raised.__cause__ if isinstance(raised, AnswerRaised) else raised
-            assert error is not None
-            if isinstance(error, torch.OutOfMemoryError) and case.needs_gpu:
-                results.too_large.append(case.name)
-                continue
-            if error is raised or is_simulators_own(error):
-                raise  # the grader's own
-            if isinstance(error, NOT_SIMULATED):
-                raise error from None
-            results.wrong.append((case, source.explain(error)))
-            if place.device == "cuda":
-                break  # the context may be lost: what follows would tell of that only
+            goes_on = run_case(
+                CaseRunner(exercise, place, case, source.job["seed"]), source, function, results
+            )
+        except Exception:  # the grader's own
+            if place.kind != "simulator" or not results.wrong:
+                raise
+            break  # what was found counts: a kernel that hangs must not reach a GPU because of this
+        if not goes_on:
+            break
     return results
+
+
+def run_case(runner: CaseRunner, source: Source, function: Callable, results: Results) -> bool:
+    """Runs one case and notes what came of it. Whether the next one may run."""
+    case = runner.case
+    try:
+        error = runner.check(function)
+        results.worst = max(results.worst, error)
+        results.passed.append(case.name)
+    except Faulty as faulty:
+        results.wrong.append((case, source.explain_faults(faulty)))
+    except Wrong as wrong:
+        results.wrong.append((case, wrong))
+    except (AnswerRaised, torch.OutOfMemoryError) as raised:
+        error = raised.__cause__ if isinstance(raised, AnswerRaised) else raised
+        assert error is not None
+        if isinstance(error, torch.OutOfMemoryError) and case.needs_gpu:
+            results.too_large.append(case.name)
+            return True
+        if error is raised or is_simulators_own(error):
+            raise  # the grader's own
+        if isinstance(error, NOT_SIMULATED):
+            results.unknown = results.unknown or error
+            return True
+        results.wrong.append((case, source.explain(error)))
+        # On a GPU the context may be lost: what follows would tell of that only.
+        return runner.place.device != "cuda"
+    return True
 
 
 def wrong_stage(exercise: Exercise, place: Place, source: Source, results: Results) -> Stage:

@@ -18,6 +18,7 @@ from typing import Any
 
 PACKAGE_ROOT = Path(__file__).resolve().parents[2]
 TAIL = 2000  # characters of printed output that a report shows
+STACK = "Timeout (0:"  # how faulthandler begins what it writes when time is up
 
 
 class WorkerError(Exception):
@@ -30,6 +31,7 @@ class Ending:
 
     kind: "done", "timeout", "exit" (code or signal in ``detail``).
     events: what the job reported, in order.  printed: the end of what it printed.
+    limit: the seconds that were not enough.  stack: where it was then, innermost call first.
     """
 
     kind: str
@@ -37,6 +39,8 @@ class Ending:
     events: list[dict[str, Any]] = field(default_factory=list)
     detail: str = ""
     printed: str = ""
+    limit: float = 0.0
+    stack: str = ""
 
 
 class Worker:
@@ -58,7 +62,8 @@ class Worker:
     ) -> Ending:
         """Runs the function named ``target`` ("package.module.function") on ``job`` in a child.
 
-        The limit starts when the child does, so importing libraries does not count.
+        The limit starts when the child does, so importing libraries does not count. An event with
+        ``within`` gives the next one so many seconds, if they end before the limit does.
         Raises WorkerError when the zygote can't start.
         """
         process = self._started()
@@ -85,6 +90,8 @@ class Worker:
                 self.close()  # an interrupted job's child must not outlive it
                 raise
             text = printed.read_text(errors="replace") if printed.exists() else ""
+        if ending.kind == "timeout" and STACK in text:
+            text, _, ending.stack = text.rpartition(STACK)
         ending.printed = text if len(text) <= TAIL else "...\n" + text[-TAIL:]
         return ending
 
@@ -108,7 +115,7 @@ class Worker:
     ) -> Ending:
         begun = time.monotonic()
         deadline = float("inf")
-        ending = Ending("done", 0.0)
+        ending = Ending("done", 0.0, limit=limit_s)
         pid, broken = 0, ""
         while True:
             event = self._next_event(deadline)
@@ -132,6 +139,11 @@ class Worker:
                 return ending
             else:
                 ending.events.append(event)
+                if ending.kind == "done":
+                    left = begun + limit_s - time.monotonic()
+                    within = event.get("within", left)
+                    ending.limit = within if within < left else limit_s
+                    deadline = time.monotonic() + min(within, left)
                 if on_event is not None:
                     on_event(event)
 

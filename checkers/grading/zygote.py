@@ -18,6 +18,7 @@ import json
 import os
 import signal
 import sys
+import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -36,6 +37,23 @@ def emitter(descriptor: int, nonce: str) -> Callable[..., None]:
             view = view[os.write(descriptor, view) :]
 
     return emit
+
+
+def tracing(emit: Callable[..., None], limit: float) -> Callable[..., None]:
+    """``emit``; and just before the grader's patience ends, with the limit or ``within`` seconds of
+    an event, the place where the answer is then is written to descriptor 2."""
+    end = time.monotonic() + limit
+
+    def arm(within: float) -> None:
+        wait = min(within, end - time.monotonic())
+        faulthandler.dump_traceback_later(max(0.5, wait - 0.5), file=2)
+
+    def emit_and_arm(event: str, **fields: Any) -> None:
+        emit(event, **fields)
+        arm(fields.get("within", limit))
+
+    arm(limit)
+    return emit_and_arm
 
 
 def serve(events: int) -> None:
@@ -64,12 +82,11 @@ def child(job: dict[str, Any], events: int) -> None:
     os.dup2(printed, 1)
     os.dup2(printed, 2)
     faulthandler.enable(file=2)
-    # Just before the grader's patience ends: where the answer is, for the report.
-    faulthandler.dump_traceback_later(max(0.5, job["limit"] - 0.5), file=2)
+    emit = tracing(emitter(events, job["nonce"]), job["limit"])
     code = 1
     try:
         module, _, name = job["run"].rpartition(".")
-        getattr(importlib.import_module(module), name)(job, emitter(events, job["nonce"]))
+        getattr(importlib.import_module(module), name)(job, emit)
         code = 0
     except BaseException:  # a job reports what the answer raises: this is the grader's own
         emitter(events, job["nonce"])("broken", traceback=traceback.format_exc())

@@ -20,6 +20,10 @@ class LaunchError(RuntimeError):
     """A launch that can't be caught or run here; says why."""
 
 
+class NotStoodFor(LaunchError):
+    """Host code asks something that the simulator has no answer to: no fault of the code."""
+
+
 @dataclass
 class Catcher:
     """gpu: the one that is stood for.  caught: called with each launch, when the host code makes

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
 
-from checkers.simulator.launch.catcher import LaunchError
+from checkers.simulator.launch.catcher import NotStoodFor
 from checkers.simulator.reports.gpus import GPU
 
 DRIVER_VERSION = 13000  # CUDA 13.0
@@ -50,9 +50,9 @@ ATTRIBUTES: dict[int, Callable[[GPU], int]] = {
 
 
 def attribute_of(gpu: GPU, number: int) -> int:
-    """A device attribute. Raises LaunchError naming one that is not known here."""
+    """A device attribute. Raises NotStoodFor naming one that is not known here."""
     if int(number) not in ATTRIBUTES:
-        raise LaunchError(f"host code asks for device attribute {number}, which is not known here")
+        raise NotStoodFor(f"host code asks for device attribute {number}, which is not known here")
     return ATTRIBUTES[int(number)](gpu)
 
 

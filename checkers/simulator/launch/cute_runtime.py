@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from checkers.simulator.launch import parameters
-from checkers.simulator.launch.catcher import Catcher, LaunchError, keep
+from checkers.simulator.launch.catcher import Catcher, NotStoodFor, keep
 from checkers.simulator.launch.cuda_answers import attribute_of, blocks_per_sm
 from checkers.simulator.launch.naming import source_name
 from checkers.simulator.launch.records import Dim3, Launch
@@ -211,7 +211,7 @@ class Runtime:
 
 def _refuse(name: str) -> Callable[..., None]:
     def refuse(runtime: Runtime, *_: Any) -> None:
-        raise LaunchError(f"host code asks for {name[1:]}, which the simulator does not stand for")
+        raise NotStoodFor(f"host code asks for {name[1:]}, which the simulator does not stand for")
 
     return refuse
 

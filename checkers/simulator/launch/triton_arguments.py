@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from checkers.simulator.copies.tensormap import ELEMENTS, SWIZZLES, TensorMap, encode
-from checkers.simulator.launch.catcher import LaunchError
+from checkers.simulator.launch.catcher import LaunchError, NotStoodFor
 
 TF32 = 11  # device code of the element type that rounds float32
 PROMOTION = 128  # of L2, bytes: what Triton asks for
@@ -66,7 +66,7 @@ def _descriptor(type_: str, value: Any, note: dict[str, Any] | None) -> Iterator
 def _tensor_map(value: Any, note: dict[str, Any]) -> bytes:
     """The 128 bytes that the driver would have written for a TensorDescriptor."""
     if note["fp4_padded"] or note.get("is_im2col"):
-        raise LaunchError("descriptors of padded fp4 and im2col tensors are not supported")
+        raise NotStoodFor("descriptors of padded fp4 and im2col tensors are not supported")
     code = TF32 if getattr(value, "round_f32_to_tf32", False) else note["elem_type"]
     shape, strides, box = (
         [int(n) for n in reversed(sizes)]
