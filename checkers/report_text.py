@@ -186,6 +186,7 @@ def _finding(finding: Finding, place: Place) -> RenderableType:
             table.add_row(Text(label, "dim"), Text(content.strip("\n"), style))
 
     row("Wrong", finding.summary, "bold")
+    row("Where", finding.where)
     row("Case", finding.case)
     row("Element", finding.element)
     parts: list[RenderableType] = [table]

@@ -27,7 +27,8 @@ class Session:
 
     out: where reports go.  status: where it says what is being done, standard error.
     file: grade this file instead of the notebooks' cells.  solution: grade the reference solutions;
-    then nothing is remembered, they are not the learner's.
+    then nothing is remembered, they are not the learner's.  simulate: on a GPU, CuTe DSL answers are
+    simulated first.
     """
 
     course: Course
@@ -38,6 +39,7 @@ class Session:
     solution: bool = False
     device: str = "auto"
     seed: int | None = None
+    simulate: bool = True
     reports: list[Report] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
 
@@ -70,7 +72,12 @@ class Session:
         """Grade one answer, show the report, remember it."""
         with self._telling(f"{counter}{exercise.id}") as on_stage:
             report = self.grader.grade(
-                exercise, answer, device=self.device, seed=self.seed, on_stage=on_stage
+                exercise,
+                answer,
+                device=self.device,
+                seed=self.seed,
+                on_stage=on_stage,
+                simulate=self.simulate,
             )
         self.reports.append(report)
         if not self.solution:
@@ -131,6 +138,8 @@ class Session:
             words.append(f"--file {self.file}")
         if self.device != "auto":
             words.append(f"--device {self.device}")
+        if not self.simulate:
+            words.append("--no-simulator")
         return " ".join([*words, f"--seed {report.seed}"])
 
     @contextlib.contextmanager

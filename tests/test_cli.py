@@ -14,7 +14,6 @@ from pathlib import Path
 
 import nbformat
 import pytest
-import torch
 from rich.console import Console
 
 from checkers import answers
@@ -34,6 +33,7 @@ class QuickGrader:
     """Grades the made-up course in this process, by calling the answer with 2."""
 
     interrupt_at = ""
+    simulated = True  # what the last call was told
 
     def __init__(self, course: Course) -> None:
         self.course = course
@@ -44,7 +44,16 @@ class QuickGrader:
     def __exit__(self, *exception: object) -> None:
         pass
 
-    def grade(self, exercise: Exercise, answer: Answer, device="auto", seed=None, on_stage=None):
+    def grade(
+        self,
+        exercise: Exercise,
+        answer: Answer,
+        device="auto",
+        seed=None,
+        on_stage=None,
+        simulate=True,
+    ):
+        QuickGrader.simulated = simulate
         if exercise.id == self.interrupt_at:
             raise KeyboardInterrupt
         if device == "cuda":
@@ -214,6 +223,15 @@ def test_the_seed_reaches_the_grader(course, ladder):
     assert json.loads(outcome.out)["exercises"][0]["seed"] == 99
 
 
+def test_the_simulator_is_left_out_on_request_and_the_replay_says_so(course, ladder):
+    write_answer(course, ONE, "a")
+    outcome = ladder("check", ONE, "--no-simulator")
+    assert not QuickGrader.simulated
+    assert f"ladder check {ONE} --no-simulator --seed 7" in " ".join(outcome.out.split())
+    assert "--no-simulator" not in ladder("check", ONE).out
+    assert QuickGrader.simulated
+
+
 def test_a_file_is_graded_in_place_of_the_notebook(course, ladder, tmp_path):
     mine = tmp_path / "mine.py"
     mine.write_text("def plus_one(a):\n    return a + 1\n")
@@ -242,6 +260,8 @@ def test_a_missing_cell_is_named_and_the_others_are_graded(course, ladder):
         (["check", "--file", "mine.py"], "name the exercise"),
         (["check", ONE, "--file", "mine.py", "--solution"], "leave one of them out"),
         (["check", ONE, "--solution", "--device", "cuda"], "there is no GPU"),
+        (["check", ONE, "--device", "simulator", "--no-simulator"], "nothing to run on"),
+        (["watch", ONE, "--device", "simulator", "--no-simulator"], "nothing to run on"),
         (["check", ONE, "--device", "tpu"], "'auto', 'cuda', 'simulator'"),
         (["check", ONE, "--solution", "--json", "/dev/null/x.json"], "can't be written"),
         (["hint", "ch90"], "name one exercise of ch90: ch90.plus_one"),
@@ -334,62 +354,6 @@ def test_build_check_names_what_is_stale(course, ladder):
     assert (stale.status, stale.out) == (1, "stale: chapters/ch90_adding/lesson.ipynb\n")
     assert ladder("build").status == 0
     assert ladder("build", "--check").status == 0
-
-
-# ---- bench
-
-
-MEASURED = {
-    "schema": 1,
-    "chapter": "ch90_adding",
-    "title": "Adding",
-    "x_axis": "N",
-    "machine": {"gpu": "NVIDIA H200", "driver": "580.1", "date": "2026-11-30"},
-    "rows": [
-        {
-            "implementation": name,
-            "case": {"N": n},
-            "unit": "GB/s",
-            "median": median,
-            "p10": median - 10,
-            "p90": median + 10,
-            "samples": 100,
-            "ratio_to_ruler": ratio,
-        }
-        for n in (256, 1024)
-        for name, median, ratio in (("solution", 4100.0, 0.97), ("copy", 4227.0, 1.0))
-    ],
-    "missing": [{"implementation": "quack", "reason": "ImportError: no quack"}],
-}
-
-
-def test_a_speed_table_measured_elsewhere_is_shown_drawn_and_written(course, ladder, tmp_path):
-    before = tmp_path / "before.json"
-    before.write_text(json.dumps(MEASURED))
-    after = tmp_path / "new" / "after.json"
-    outcome = ladder("bench", "ch90", "--from", str(before), "--json", str(after), "--plot")
-    assert outcome.status == 0, outcome.err
-    words = " ".join(outcome.out.split())
-    assert "solution copy" in words and "4100 4230 0.97 1.00" in words
-    assert "NVIDIA H200, driver 580.1" in words
-    assert "quack was not timed: ImportError: no quack" in outcome.err
-    assert json.loads(after.read_text()) == MEASURED
-    assert after.with_suffix(".svg").exists()
-    assert after.with_suffix(".png").exists()
-
-
-def test_bench_as_json_leaves_standard_output_clean(course, ladder, tmp_path):
-    before = tmp_path / "before.json"
-    before.write_text(json.dumps(MEASURED))
-    outcome = ladder("bench", "ch90", "--from", str(before), "--json", "-")
-    assert json.loads(outcome.out) == MEASURED
-
-
-def test_measuring_without_a_gpu_says_so(course, ladder, monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    outcome = ladder("calibrate")
-    assert outcome.status == 2
-    assert "measured on an NVIDIA GPU" in outcome.err
 
 
 # ---- a broken installation

@@ -29,6 +29,7 @@ class FakeGrader:
     answers: list[tuple[str, Answer, str, int | None]] = field(default_factory=list)
     raises: BaseException | None = None
     closed: int = 0
+    simulated: bool = True  # what the last call was told
 
     def grade(
         self,
@@ -37,7 +38,9 @@ class FakeGrader:
         device: str = "auto",
         seed: int | None = None,
         on_stage: Callable[[Stage], None] | None = None,
+        simulate: bool = True,
     ) -> Report:
+        self.simulated = simulate
         self.answers.append((exercise.id, answer, device, seed))
         if self.raises is not None:
             raise self.raises
@@ -122,6 +125,9 @@ def test_stages_appear_while_grading_goes_on(notebook):
 def test_options_reach_the_grader(notebook):
     notebook.run("%%exercise ch90.plus_one --device simulator --seed 42\npass")
     assert notebook.grader.answers[0][2:] == ("simulator", 42)
+    assert notebook.grader.simulated
+    notebook.run("%%exercise ch90.plus_one --no-simulator\npass")
+    assert not notebook.grader.simulated
 
 
 def test_an_exception_in_the_cell_is_shown_and_the_cell_is_graded(notebook, capsys):

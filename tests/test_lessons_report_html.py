@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -139,3 +140,10 @@ def test_measures_are_words_and_three_digits():
     assert measures_text({"spill_bytes": 0, "ratio": 0.123456, "list": [1], "none": None}) == (
         "spill bytes 0 · ratio 0.123"
     )
+
+
+def test_a_finding_says_whether_the_simulator_or_the_gpu_made_it():
+    assert "Where:" not in report_html(FAILED)
+    found = replace(FINDING, where="on the GPU; the simulator found no fault on 5 cases")
+    failed = replace(FAILED, stages=(Stage("run", Verdict.FAIL, found.summary, finding=found),))
+    assert f"Where: {found.where}" in Balanced(report_html(failed)).text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import pytest
 from rich.console import Console, RenderableType
@@ -84,6 +85,14 @@ def test_the_command_that_replays_a_failure_is_whole():
 
 def test_the_reason_is_not_said_twice():
     assert printed(render(FAILED, PLACE)).count("wrong on 2 of 9 cases") == 1
+
+
+def test_a_finding_says_whether_the_simulator_or_the_gpu_made_it():
+    assert "Where" not in printed(render(FAILED, PLACE))
+    found = replace(FINDING, where="on the GPU; the simulator found no fault on 5 cases")
+    failed = replace(FAILED, stages=(replace(FAILED.stages[1], finding=found),))
+    text = printed(render(failed, PLACE))
+    assert "  Where      on the GPU; the simulator found no fault on 5 cases" in text
 
 
 def test_what_would_earn_the_open_points_is_said():

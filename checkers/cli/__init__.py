@@ -7,11 +7,9 @@ way to standard error.
 
 from __future__ import annotations
 
-import json
 import sys
 import warnings
 from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,6 +17,16 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from checkers.cli.measure import bench, calibrate
+from checkers.cli.options import (
+    Device,
+    ExerciseName,
+    JsonFile,
+    Names,
+    NoSimulator,
+    WhereToRun,
+    need_a_place,
+)
 from checkers.cli.simulate import CONTEXT, simulate
 from checkers.terminal import (
     COULD_NOT_RUN,
@@ -28,16 +36,14 @@ from checkers.terminal import (
     UserError,
     console_err,
     explain,
-    measuring,
     nobody_reads,
     relative,
     say,
     write_json,
-    writing_to,
 )
 
 if TYPE_CHECKING:  # importing these imports torch, which the doctor and --help do without
-    from checkers.course import Chapter, Course
+    from checkers.course import Course
     from checkers.exercise import Exercise
 
 app = typer.Typer(
@@ -52,27 +58,7 @@ app = typer.Typer(
 )
 
 
-class Device(StrEnum):
-    """Where an answer is run."""
-
-    AUTO = "auto"
-    CUDA = "cuda"
-    SIMULATOR = "simulator"
-
-
 app.command(context_settings=CONTEXT)(simulate)
-
-Names = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="[CHAPTER[.EXERCISE]]...", help="ch02 or ch02.row_softmax; all if left out."
-    ),
-]
-ExerciseName = Annotated[str, typer.Argument(metavar="CHAPTER.EXERCISE", help="ch02.row_softmax")]
-JsonFile = Annotated[
-    Path | None,
-    typer.Option("--json", metavar="F", help="Write the outcome as JSON; - is standard output."),
-]
 
 
 @app.command("list")
@@ -98,7 +84,8 @@ def check(
         Path | None,
         typer.Option("--file", metavar="F", help="Grade this file instead of the notebook's cell."),
     ] = None,
-    device: Annotated[Device, typer.Option(help="Where to run.")] = Device.AUTO,
+    device: WhereToRun = Device.AUTO,
+    no_simulator: NoSimulator = False,
     seed: Annotated[
         int | None, typer.Option(help="Seed of the random inputs, to replay a report.")
     ] = None,
@@ -113,11 +100,22 @@ def check(
         raise UserError("--file and --solution exclude each other: leave one of them out.")
     if file is not None and not names:
         raise UserError(f"name the exercise that it answers: ladder check ch02.NAME --file {file}")
+    need_a_place(device, no_simulator)
     course = find_course()
     exercises = course.select(names or [])
     out = console_err() if str(json_file) == "-" else Console()
     with Grader(course) as grader:
-        grading = Session(course, grader, out, console_err(), file, solution, device.value, seed)
+        grading = Session(
+            course,
+            grader,
+            out,
+            console_err(),
+            file,
+            solution,
+            device.value,
+            seed,
+            simulate=not no_simulator,
+        )
         interrupted = grading.check(exercises)
     write_json(json_file, grading.as_json())
     if interrupted:
@@ -206,7 +204,8 @@ def watch(
     file: Annotated[
         Path | None, typer.Option("--file", metavar="F", help="Watch this file instead.")
     ] = None,
-    device: Annotated[Device, typer.Option(help="Where to run.")] = Device.AUTO,
+    device: WhereToRun = Device.AUTO,
+    no_simulator: NoSimulator = False,
 ) -> None:
     """Grade an answer each time you save it. Ctrl-C ends."""
     import watchfiles
@@ -214,6 +213,7 @@ def watch(
     from checkers.grading.grader import Grader
     from checkers.session import Session
 
+    need_a_place(device, no_simulator)
     course = find_course()
     exercises = course.select(names or [])
     if file is not None and len(exercises) != 1:
@@ -222,7 +222,15 @@ def watch(
     folders = {course.chapter(exercise.id).folder for exercise in exercises}
     folders = {file.resolve().parent} if file is not None else folders
     with Grader(course) as grader:
-        grading = Session(course, grader, Console(), console_err(), file, device=device.value)
+        grading = Session(
+            course,
+            grader,
+            Console(),
+            console_err(),
+            file,
+            device=device.value,
+            simulate=not no_simulator,
+        )
         where = ", ".join(sorted(str(relative(course.root, folder)) for folder in folders))
         grading.status.print(f"Watching {where}. Save your answer to have it graded; Ctrl-C ends.")
         grading.watch(exercises, watchfiles.watch(*folders, raise_interrupt=False))
@@ -236,59 +244,8 @@ def doctor() -> None:
     raise typer.Exit(examination.main())
 
 
-@app.command()
-def bench(
-    chapter: Annotated[str, typer.Argument(metavar="CHAPTER", help="ch02")],
-    json_file: JsonFile = None,
-    plot: Annotated[
-        bool, typer.Option("--plot", help="Draw it as well, as bench_CHAPTER.svg and .png.")
-    ] = False,
-    measured: Annotated[
-        Path | None,
-        typer.Option("--from", metavar="F", help="Show this file instead of measuring."),
-    ] = None,
-) -> None:
-    """A chapter's speed table on this GPU: the reference, its peers, and the ruler."""
-    from checkers import bench as benches
-
-    found = find_course().chapter(chapter)
-    data = _measured_before(measured) if measured else _measure(found)
-    out = console_err() if str(json_file) == "-" else Console()
-    out.print(benches.table(data))
-    for sentence in benches.skipped(data):
-        say(sentence)
-    beside = Path(f"bench_{found.name}")
-    if str(json_file) == "-":
-        write_json(json_file, data)
-    elif json_file is not None:
-        beside = json_file
-        with writing_to(json_file):
-            benches.write(data, json_file)
-    if plot:
-        with writing_to(beside):
-            for path in benches.plot(data, beside):
-                say(f"drawn: {path}")
-
-
-@app.command()
-def calibrate(names: Names = None) -> None:
-    """Measure the reference solutions and rewrite the speed thresholds of this GPU."""
-    from checkers.calibrate import calibrate as measure
-
-    course = find_course()
-    exercises = course.select(names or [])
-    _need_gpu("Thresholds are measured")
-    with measuring() as progress:
-        outcome = measure(course, exercises, progress)
-    for target in outcome.targets:
-        typer.echo(
-            f"{target.exercise} on {target.case}, {target.arch}: reference {target.reference:.3f}, "
-            f"an answer must reach {target.pass_ratio:.2f}"
-        )
-    for problem in outcome.problems:
-        say(problem)
-    say(f"written: {relative(course.root, course.root / 'checkers' / 'thresholds.toml')}")
-    raise typer.Exit(NOT_PASSED if outcome.problems else PASSED)
+app.command()(bench)
+app.command()(calibrate)
 
 
 @app.command()
@@ -338,36 +295,6 @@ def find_exercise(course: Course, name: str) -> Exercise:
         ids = ", ".join(exercise.id for exercise in course.chapter(name).exercises)
         raise UserError(f"name one exercise of {name}: {ids}")
     return course.exercise(name)
-
-
-def _need_gpu(what: str) -> None:
-    import torch
-
-    if not torch.cuda.is_available():
-        raise UserError(
-            f"{what} on an NVIDIA GPU, and PyTorch sees none here (`ladder doctor` says why). "
-            "What was measured elsewhere: ladder bench CHAPTER --from docs/data/FILE.json"
-        )
-
-
-def _measure(chapter: Chapter) -> dict[str, Any]:
-    from checkers.bench import run_bench
-
-    if chapter.bench is None:
-        raise UserError(f"{chapter.short} has no speed table: its exercises need no GPU.")
-    _need_gpu("A speed table is measured")
-    with measuring() as progress:
-        return run_bench(chapter.bench, chapter.name, progress)
-
-
-def _measured_before(file: Path) -> dict[str, Any]:
-    try:
-        data = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UserError(f"{file} is not what `ladder bench --json` writes: {error}") from error
-    if not isinstance(data, dict) or not {"machine", "rows", "title"} <= set(data):
-        raise UserError(f"{file} is not what `ladder bench --json` writes.")
-    return data
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *rest: Any) -> None:

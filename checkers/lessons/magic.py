@@ -1,8 +1,9 @@
 """The notebook's magics, after ``%load_ext checkers.lessons``.
 
-    %%exercise ID [--device auto|cuda|simulator] [--seed N]    run the cell, keep it, grade it
-    %hint [ID]                                                 the exercise's next hint
-    %progress                                                  points so far
+    %%exercise ID [--device auto|cuda|simulator] [--no-simulator] [--seed N]
+                    run the cell, keep it, grade it
+    %hint [ID]      the exercise's next hint
+    %progress       points so far
 
 With LADDER_SOLVE=1 in the environment the reference solution takes the place of what stands in a
 ``%%exercise`` cell, and nothing is kept: so the course runs its own notebooks, solved.
@@ -79,6 +80,7 @@ class LadderMagics(Magics):
     @magic_arguments()
     @argument("id", help="the exercise, such as ch02.row_softmax")
     @argument("--device", default="auto", choices=list(DEVICES))
+    @argument("--no-simulator", action="store_true", help="with a GPU: don't simulate first")
     @argument("--seed", type=int, default=None, help="a report's seed: the same inputs again")
     @cell_magic
     def exercise(self, line: str, cell: str) -> None:
@@ -100,6 +102,7 @@ class LadderMagics(Magics):
                 device=options.device,
                 seed=options.seed,
                 on_stage=panel.on_stage,
+                simulate=not options.no_simulator,
             )
         except KeyboardInterrupt:
             WARM.close()

@@ -140,6 +140,8 @@ def _stage_row(stage: Stage) -> str:
 
 def _finding(finding: Finding) -> str:
     parts = [f"<b>{escape(finding.summary)}</b>"]
+    if finding.where:
+        parts.append(f"Where: {escape(finding.where)}")
     if finding.case:
         parts.append(f"Case {escape(finding.case)}")
     if finding.element:
