@@ -2,304 +2,249 @@
 
     python tests/gpu/path_ch07.py            # writes $OUT/path_ch07_h200.json (or ./...)
 
-A step changes one thing of the step before it, and keeps what doesn't depend on it:
-
-    scalar    loads and stores of one element; a row belongs to one block, and lies in its registers.
-              Each reduction is a tree in shared memory with a barrier a level; first the maximum,
-              then the sum
-    vectors   loads and stores of 16 bytes (chapter 4)
-    async     the row comes through shared memory, by cp.async (chapter 5), into the same registers
-    kept      it stays in shared memory, and is read from there three times: no register holds it
-    shuffles  out of registers again; reductions by shuffles, then a slot a warp (chapter 6)
-    pairs     maximum and sum together: one exchange, and so one barrier (chapters 6 and 7)
-    clusters  the solution, with its own table of tiles (chapter 7)
-
-Against the path: ``read_twice``, a block of moderate size that reads the row twice, chapter 2's way,
-for rows that no block can hold. Beside it what a learner would use instead, and PyTorch's copy.
-
+The steps are in path_ch07_steps.py. Beside them what a learner would use instead, and PyTorch's copy.
 Each step is compiled for a few numbers of threads a row; the fastest has ``best``. Every kernel is
 checked against float64, then all of one row length are timed in turn. Rates count bytes read plus
-bytes written. ``registers`` are a thread's, ``spilled_bytes`` what it stores to local memory for want
-of more, ``reloaded_bytes`` what it loads from there: counted in the machine code.
+bytes written.
 
-Needs a CUDA GPU of capability 9.0 or higher and about 40 GiB of its memory: a process a row length
-and dtype compiles, all at once; then they take turns on the GPU.
+A row: step, dtype, M, N, gb_s, ratio_to_copy, best; and of the steps threads (of a row, in one block),
+block_threads, blocks (of a row), loads (of a thread; of read_twice in a chunk), registers (of a thread),
+spilled_bytes (that a thread stores to local memory for want of more) and reloaded_bytes (that it
+loads from there), counted in the machine code.
+
+Needs a CUDA GPU of capability 9.0 or higher and about 60 GiB of its memory: a process for each row
+length and dtype compiles, all at once; then they take turns on the GPU. Exits with 1 when a kernel
+was wrong, or couldn't run: its row is missing then.
 """
 
 from __future__ import annotations
 
 import importlib
 import json
-import math
 import multiprocessing
-import operator
 import os
 import statistics
 import sys
-import tempfile
 import time
+import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import cutlass
-import cutlass.cute as cute
+import cuda.bindings.driver as cuda
 import torch
-from cutlass import Boolean, Float32, const_expr
-from cutlass.cute.nvgpu import cpasync
-from cutlass.cute.runtime import make_fake_stream, make_fake_tensor
-from cutlass.memory import SmemAllocator
+from cutlass.cute.runtime import from_dlpack
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 machine = importlib.import_module("checkers.machine")
-resources = importlib.import_module("checkers.grading.resources")
-sass = importlib.import_module("checkers.grading.sass")
-solution = importlib.import_module("solutions.ch07_cluster_reductions")
+steps = importlib.import_module("tests.gpu.path_ch07_steps")
 tune = importlib.import_module("tests.gpu.tune_ch07")
 
-LENGTHS = (262144, 65536, 8192, 1024)  # the longest to compile first
-DTYPES = (torch.bfloat16, torch.float32)
-STAGED, TREES = ("async", "kept"), ("scalar", "vectors", "async", "kept")
-STEPS = ("scalar", "vectors", "async", "kept", "shuffles", "pairs", "clusters", "read_twice")
-SHARED_BYTES = 227 * 1024 - 8192  # a block's, less the slots of two trees of 1024 threads
-READY_SECONDS = 240  # after which a process that isn't ready is given up
+Case = tuple[torch.dtype, int]  # and the length of a row
+READY_SECONDS = 300  # for all to compile; then the run is given up
 
 
-@dataclass(frozen=True)
-class PathTile(solution.Tile):
-    """The solution's tile, and which step it is of. read_twice has N in chunks of a block's loads."""
-
-    step: str
-    loads: int = 0  # vectors of a thread in a chunk
-
-    chunk = property(lambda tile: tile.block_threads * tile.vector * tile.loads)
+def bind(launch: Any, x: torch.Tensor, out: torch.Tensor) -> Callable[[], None]:
+    """A compiled launch on these matrices, on the current stream, without arguments."""
+    arguments = tuple(from_dlpack(t, assumed_align=16).mark_layout_dynamic(1) for t in (x, out))
+    return lambda: launch(arguments, cuda.CUstream(torch.cuda.current_stream().cuda_stream))
 
 
-@dataclass(frozen=True)
-class Reduction:
-    """Of a thread's values, of two values, of a warp."""
-
-    op: Any
-    neutral: float
-    combine: Callable
-    of_a_warp: Callable
+def softmax_of(x: torch.Tensor) -> torch.Tensor:
+    """What eager runs and torch.compile compiles."""
+    return torch.softmax(x, dim=-1)
 
 
-MAXIMUM = Reduction(cute.ReductionOp.MAX, -math.inf, cute.arch.fmax, cute.arch.warp_reduction_max)
-SUM = Reduction(cute.ReductionOp.ADD, 0.0, operator.add, cute.arch.warp_reduction_sum)
-
-
-# --- the steps -----------------------------------------------------------------------------------
-
-
-@cute.jit
-def tree(value: Float32, how: cutlass.Constexpr, tile: cutlass.Constexpr):
-    """A slot a thread, and half as many threads at each level: log2(threads) + 1 barriers."""
-    tidx, _, _ = cute.arch.thread_idx()
-    row, place = tidx // tile.row_threads, tidx % tile.row_threads
-    layout = cute.make_ordered_layout((tile.rows, tile.row_threads), order=(1, 0))
-    slots = SmemAllocator().allocate_tensor(Float32, layout, byte_alignment=16)
-    slots[row, place] = value
-    cute.arch.barrier()
-    for level in cutlass.range_constexpr(tile.row_threads.bit_length() - 1):
-        distance = tile.row_threads >> (level + 1)
-        if place < distance:
-            slots[row, place] = how.combine(slots[row, place], slots[row, place + distance])
-        cute.arch.barrier()
-    return slots[row, 0]
-
-
-@cute.jit
-def shuffled(value: Float32, how: cutlass.Constexpr, tile: cutlass.Constexpr):
-    """Five shuffles, a slot a warp, one barrier, five shuffles; a warp alone needs no slot."""
-    warp, lane = cute.arch.warp_idx(), cute.arch.lane_idx()
-    value = how.of_a_warp(value)
-    if const_expr(tile.warps > 1):
-        row, place = warp // tile.warps, warp % tile.warps
-        layout = cute.make_ordered_layout((tile.rows, tile.warps), order=(1, 0))
-        slots = SmemAllocator().allocate_tensor(Float32, layout, byte_alignment=16)
-        if lane == 0:
-            slots[row, place] = value
-        cute.arch.barrier()
-        value = Float32(how.neutral)
-        if lane < tile.warps:
-            value = slots[row, lane]
-        value = how.of_a_warp(value)
-    return value
-
-
-@cute.jit
-def of_row(values: cute.TensorSSA, how: cutlass.Constexpr, tile: cutlass.Constexpr):
-    """The row's maximum or sum, in every thread that has a part of the row."""
-    value = values.reduce(how.op, Float32(how.neutral), 0)
-    if const_expr(tile.step in TREES):
-        value = tree(value, how, tile)
-    else:
-        value = shuffled(value, how, tile)
-    return value
-
-
-@cute.jit
-def stage(tile: cutlass.Constexpr, mX: cute.Tensor, tXpX: cute.Tensor):
-    """This thread's part of the block's rows, in shared memory. Nobody else reads it."""
-    tidx, _, _ = cute.arch.thread_idx()
-    bidx, _, _ = cute.arch.block_idx()
-    dtype, shape = mX.element_type, (tile.rows, tile.columns)
-    copy_bits = tile.vector * dtype.width
-    atom = cute.make_copy_atom(cpasync.CopyG2SOp(), dtype, num_bits_per_copy=copy_bits)
-    threads = cute.make_ordered_layout((tile.rows, tile.row_threads), order=(1, 0))
-    tiled_copy = cute.make_tiled_copy_tv(atom, threads, cute.make_layout((1, tile.vector)))
-    layout = cute.make_ordered_layout(shape, order=(1, 0))
-    sX = SmemAllocator().allocate_tensor(dtype, layout, byte_alignment=16)
-    thr_copy = tiled_copy.get_slice(tidx)
-    tXgX = thr_copy.partition_S(cute.local_tile(mX, shape, (bidx, 0)))
-    tXsX = thr_copy.partition_D(sX)
-    cute.copy(atom, tXgX, tXsX, pred=tXpX)
-    cute.arch.cp_async_commit_group()
-    cute.arch.cp_async_wait_group(0)
-    return tXsX
-
-
-def staged(tXsX: cute.Tensor):
-    """The thread's elements out of shared memory, as float32."""
-    tXrX = cute.make_rmem_tensor_like(tXsX)
-    cute.autovec_copy(tXsX, tXrX)
-    return tXrX.load().to(Float32)
-
-
-@cute.kernel
-def two_reductions_kernel(mX: cute.Tensor, mO: cute.Tensor, tile: cutlass.Constexpr):
-    """O = softmax of X's rows, the row's maximum first, then the sum: scalar, vectors, async, kept
-    and shuffles. mX, mO: (M, N), N whole tiles."""
-    atom, tXpX, tXgX, tXgO = solution.partition(tile, mX, mO)
-    if const_expr(tile.step in STAGED):
-        tXsX = stage(tile, mX, tXpX)
-        x = staged(tXsX)
-    else:
-        x = solution.load(tile, atom, tXgX, tXpX, -math.inf)
-    m = of_row(x, MAXIMUM, tile)
-    if const_expr(tile.step == "kept"):
-        d = of_row(cute.math.exp(staged(tXsX) - m, fastmath=True), SUM, tile)
-        e = cute.math.exp(staged(tXsX) - m, fastmath=True)
-    else:
-        e = cute.math.exp(x - m, fastmath=True)
-        d = of_row(e, SUM, tile)
-    solution.store(atom, e * cute.arch.rcp_approx(d), tXgO, tXpX)
-
-
-@cute.jit
-def chunk_of(tile: cutlass.Constexpr, tiled_copy: cute.TiledCopy, mX: cute.Tensor, chunk):
-    """This thread's part of one chunk of the block's row: ((vector, 1), 1, loads)."""
-    tidx, _, _ = cute.arch.thread_idx()
-    bidx, _, _ = cute.arch.block_idx()
-    return tiled_copy.get_slice(tidx).partition_S(cute.local_tile(mX, (1, tile.chunk), (bidx, chunk)))
-
-
-@cute.kernel
-def read_twice_kernel(mX: cute.Tensor, mO: cute.Tensor, tile: cutlass.Constexpr):
-    """O = softmax of X's rows, a block a row: once through it for (m, d), and back to write what the
-    L2 cache may still have. mX, mO: (M, N), N whole chunks."""
-    dtype, bits = mX.element_type, tile.vector * mX.element_type.width
-    slots, mbar = solution.open_exchange(tile)
-    keep = cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), dtype, num_bits_per_copy=bits)
-    last_use = cute.make_copy_atom(
-        cute.nvgpu.CopyG2ROp(),
-        dtype,
-        num_bits_per_copy=bits,
-        load_cache_mode=cute.nvgpu.LoadCacheMode.STREAMING,
-    )
-    passing = cute.make_copy_atom(
-        cute.nvgpu.CopyR2GOp(),
-        dtype,
-        num_bits_per_copy=bits,
-        store_cache_mode=cute.nvgpu.StoreCacheMode.STREAMING,
-    )
-    owners = cute.make_ordered_layout((1, tile.row_threads), order=(1, 0))
-    tiled_copy = cute.make_tiled_copy_tv(keep, owners, cute.make_layout((1, tile.vector)))
-    chunks = tile.N // tile.chunk
-    m, d = -Float32.inf, Float32(0.0)  # of what this thread has seen
-    for chunk in cutlass.range(chunks, unroll=1):
-        tXgX = chunk_of(tile, tiled_copy, mX, chunk)
-        tXrX = cute.make_rmem_tensor_like(tXgX)
-        cute.copy(keep, tXgX, tXrX)
-        x = tXrX.load().to(Float32)
-        larger = x.reduce(cute.ReductionOp.MAX, m, 0)
-        e = cute.math.exp(x - larger, fastmath=True)
-        d = e.reduce(cute.ReductionOp.ADD, d * cute.math.exp(m - larger, fastmath=True), 0)
-        m = larger
-    warp_m = cute.arch.warp_reduction_max(m)
-    d = cute.arch.warp_reduction_sum(d * cute.math.exp(m - warp_m, fastmath=True))
-    row_m, row_d = solution.row_pair(warp_m, d, slots, mbar, tile)
-    scale = cute.arch.rcp_approx(row_d)
-    for step in cutlass.range(chunks, unroll=1):
-        chunk = chunks - 1 - step
-        tXgX, tXgO = (chunk_of(tile, tiled_copy, t, chunk) for t in (mX, mO))
-        tXrX, tXrO = cute.make_rmem_tensor_like(tXgX), cute.make_rmem_tensor_like(tXgO)
-        cute.copy(last_use, tXgX, tXrX)
-        e = cute.math.exp(tXrX.load().to(Float32) - row_m, fastmath=True)
-        tXrO.store((e * scale).to(dtype))
-        cute.copy(passing, tXrO, tXgO)
-
-
-# --- what is compiled ----------------------------------------------------------------------------
-
-
-def tiles(dtype: torch.dtype, N: int) -> list[PathTile]:
-    """All that are tried: in each step 8 to 64 elements a thread, or a block of 1024 threads."""
-    vector = 16 // dtype.itemsize
-    chosen = next(entry for longest, entry in solution.TILES.items() if longest >= N)
-    table = chosen[dtype.itemsize == 4]
-    one_block = [threads for threads in (32, 64, 128, 256, 512) if 16 <= N // threads <= 64]
-    one_block = [(max(threads, 128), threads, 1) for threads in one_block]
-    one_block.append((min(1024, N // 8),) * 2 + (1,))
-    if table[2] == 1:
-        one_block.append(table)
-    found = []
-    for step in ("scalar", "vectors", "async", "kept", "shuffles", "pairs"):
-        for tiling in dict.fromkeys(one_block):
-            tile = PathTile(N, 1 if step == "scalar" else vector, *tiling, step)
-            if step not in STAGED or tile.rows * N * dtype.itemsize <= SHARED_BYTES:
-                found.append(tile)
-    found.append(PathTile(N, vector, *table, "clusters"))
-    if N >= 65536:
-        for threads, loads in ((256, 4), (512, 2), (512, 4), (1024, 2), (1024, 4)):
-            found.append(PathTile(N, vector, threads, threads, 1, "read_twice", loads))
+def peers() -> dict[str, Callable[[torch.Tensor], torch.Tensor]]:
+    """What a learner would use instead; quack only where it is installed."""
+    triton = importlib.import_module("solutions.ch02_triton_softmax")
+    found = {
+        "eager": softmax_of,
+        "torch.compile": torch.compile(softmax_of, dynamic=False),
+        "triton": triton.tuned_softmax,
+    }
+    try:
+        found["quack"] = importlib.import_module("quack.softmax").softmax_fwd
+    except Exception as error:
+        left_out("quack", error)
     return found
 
 
-def compiled(tile: PathTile, dtype: torch.dtype, options: str = "") -> Any:
-    """The launch for matrices of aligned rows, its machine code kept."""
-    kernel = {
-        "pairs": solution.softmax_kernel,
-        "clusters": solution.softmax_kernel,
-        "read_twice": read_twice_kernel,
-    }.get(tile.step, two_reductions_kernel)
-    shape = (cute.sym_int(), cute.sym_int())
-    strides = (cute.sym_int64(divisibility=16 // dtype.itemsize), 1)
-    fakes = tuple(
-        make_fake_tensor(solution.CUTE_DTYPE[dtype], shape, strides, assumed_align=16)
-        for _ in range(2)
-    )
-    with tempfile.TemporaryDirectory() as folder:
-        kept = f"--keep-cubin --dump-dir {folder} {options}".strip()
-        return cute.compile(
-            solution.launch, kernel, fakes, make_fake_stream(), tile, options=kept
-        )
+def left_out(what: object, error: Exception) -> None:
+    """Says so, and that the run isn't whole."""
+    sys.stderr.write(f"left out: {what}: {error!r:.300}\n")
 
 
-def usage(cubin: bytes) -> dict[str, int]:
-    """Registers of a thread, and the bytes that it moves to and from local memory."""
-    printed = sass.run_tool("cuobjdump", ("--dump-resource-usage",), cubin)
-    (used,) = resources.parse_resource_usage(printed).values()
-    moved = {"STL": 0, "LDL": 0}
-    (instructions,) = sass.disassemble(cubin).values()
-    for instruction in instructions:
-        if instruction.parts[0] in moved:
-            widths = [int(part) for part in instruction.parts if part in ("64", "128")]
-            moved[instruction.parts[0]] += (widths or [32])[0] // 8
-    return {
-        "registers": used["REG"],
-        "spilled_bytes": moved["STL"],
-        "reloaded_bytes": moved["LDL"],
-    }
+def compiled(case: Case) -> tuple[dict[Any, Any], dict[Any, dict[str, int]]]:
+    """The launches by tile, and what their machine code uses."""
+    dtype, N = case
+    launches, used = {}, {}
+    for tile in steps.tiles(dtype, N):
+        try:
+            launches[tile] = steps.compiled(tile, dtype)
+            used[tile] = steps.usage(launches[tile].artifacts.CUBIN)
+        except Exception as error:  # without a disassembler the times are still worth having
+            left_out(f"{dtype} {tile}{', its registers' if tile in launches else ''}", error)
+    return launches, used
+
+
+def warmed(case: Case) -> tuple[torch.Tensor, dict[str, Callable]]:
+    """x, and the peers, compiled by their first call. Not Triton's: it times its configurations,
+    and wants the GPU for itself."""
+    dtype, N = case
+    x = torch.randn(tune.ELEMENTS // N, N, device="cuda", dtype=dtype)
+    able = {}
+    for name, softmax in peers().items():
+        try:
+            if name != "triton":
+                softmax(x)
+            able[name] = softmax
+        except Exception as error:
+            left_out(f"{dtype} {N} {name}", error)
+    torch.cuda.synchronize()
+    return x, able
+
+
+def check(job: Any, name: object, x: torch.Tensor, result: torch.Tensor) -> None:
+    """Raises RuntimeError at a wrong result."""
+    torch.cuda.synchronize()
+    try:
+        tune.check(job, name, (x, result))
+    except SystemExit as wrong:  # of a pool's process nobody would hear it
+        raise RuntimeError(str(wrong)) from wrong
+
+
+def times_of(
+    job: Any, launches: dict[Any, Any], able: dict[str, Callable], x: torch.Tensor
+) -> dict[Any, list[float]]:
+    """Milliseconds of all that are right, by tile or name."""
+    out = torch.empty_like(x)
+    bound: dict[Any, Callable[[], object]] = {"copy": lambda: out.copy_(x)}
+    for tile, compiled_launch in launches.items():
+        try:
+            launch = bind(compiled_launch, x, out)
+            out.fill_(float("nan"))
+            launch()
+            check(job, tile, x, out)
+            bound[tile] = launch
+        except Exception as error:
+            left_out(f"{job} {tile}", error)
+    for name, softmax in able.items():
+        try:
+            check(job, name, x, softmax(x))
+            bound[name] = lambda softmax=softmax: softmax(x)
+        except Exception as error:
+            left_out(f"{job} {name}", error)
+    return tune.timed(bound)
+
+
+def rows_of(
+    job: Any, times: dict[Any, list[float]], used: dict[Any, dict[str, int]]
+) -> list[dict[str, Any]]:
+    """A row for each tile and each peer."""
+    rows = []
+    for name, milliseconds in times.items():
+        gb_s = statistics.median(2 * tune.ELEMENTS * job.dtype.itemsize / t for t in milliseconds)
+        ratios = [c / t for c, t in zip(times["copy"], milliseconds, strict=True)]
+        row = {
+            "step": name if isinstance(name, str) else name.step,
+            "dtype": str(job.dtype).removeprefix("torch."),
+            "M": job.M,
+            "N": job.N,
+            "gb_s": round(gb_s / 1e6, 1),
+            "ratio_to_copy": round(statistics.median(ratios), 4),
+        }
+        if not isinstance(name, str):
+            row["threads"], row["block_threads"] = name.row_threads, name.block_threads
+            row["blocks"], row["loads"] = name.blocks, name.loads or name.steps
+            row |= used.get(name, {})
+        rows.append(row)
+    best: dict[str, dict] = {}
+    for row in sorted(rows, key=lambda row: -row["ratio_to_copy"]):
+        best.setdefault(row["step"], row)
+    return [row | {"best": row is best[row["step"]]} for row in rows]
+
+
+def measure(case: Case) -> list[dict[str, Any]]:
+    """The rows of one row length and dtype: compiled, then timed alone on the GPU; none if it
+    can't be done."""
+    dtype, N = case
+    job = tune.Job("forward", dtype, tune.ELEMENTS // N, N)
+    try:
+        try:
+            launches, used = compiled(case)
+            x, able = warmed(case)
+        finally:
+            READY.wait(READY_SECONDS)
+        with TURN:
+            times = times_of(job, launches, able, x)
+            del x
+            torch.cuda.empty_cache()
+    except Exception:
+        sys.stderr.write(f"left out: {job}\n{traceback.format_exc()}\n")
+        return []
+    return rows_of(job, times, used)
+
+
+def start(turn: Any, ready: Any) -> None:
+    """Of a process: the lock that lets one at a time onto the GPU, and the barrier before it."""
+    global TURN, READY
+    TURN, READY = turn, ready
+    os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # a pool's process may have no children
+
+
+def in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """By dtype, length and step, the fastest of a step first."""
+    order = {step: place for place, step in enumerate(steps.STEPS)}
+
+    def place(row: dict[str, Any]) -> tuple:
+        step = order.get(row["step"], len(order))
+        return row["dtype"], row["N"], step, row["step"], -row["ratio_to_copy"]
+
+    return sorted(rows, key=place)
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """A line a dtype and step: at each length the best's ratio to copy, (threads, blocks) of a row, and
+    the bytes that a thread spills."""
+    best = {(r["dtype"], r["step"], r["N"]): r for r in in_order(rows) if r["best"]}
+    lengths = sorted({N for _, _, N in best})
+    lines = ["".join([f"{'':24}", *(f"{N:>24}" for N in lengths)])]
+    for dtype, step in dict.fromkeys((dtype, step) for dtype, step, _ in best):
+        cells = [f"{dtype:10}{step:14}"]
+        for N in lengths:
+            row = best.get((dtype, step, N))
+            shown = "-" if row is None else f"{row['ratio_to_copy']:.3f}"
+            if row is not None and "threads" in row:
+                shown += f" ({row['threads']}, {row['blocks']}) {row.get('spilled_bytes', '?'):4}"
+            cells.append(f"{shown:>24}")
+        lines.append("".join(cells))
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """All lengths and dtypes, a table, and the file."""
+    begin = time.time()
+    context = multiprocessing.get_context("spawn")
+    cases = [(dtype, N) for N in steps.ROW_THREADS for dtype in steps.DTYPES]
+    out = Path(os.environ.get("OUT", ".")) / "path_ch07_h200.json"
+    rows: list[dict[str, Any]] = []
+    # As many processes as cases: each waits at the barrier with one of them.
+    shared = context.Lock(), context.Barrier(len(cases))
+    with context.Pool(len(cases), start, shared) as pool:
+        for found in pool.imap_unordered(measure, cases, chunksize=1):
+            rows += found
+            sys.stdout.write(f"{len(found)} rows  [{time.time() - begin:.0f} s]\n")
+            sys.stdout.flush()
+    rows = in_order(rows)
+    described = machine.describe_machine()
+    out.write_text(json.dumps({"schema": 1, "machine": described, "rows": rows}, indent=1) + "\n")
+    sys.stdout.write(f"\n{table(rows)}\n{time.time() - begin:.0f} s\n")
+    wanted = sum(len(steps.tiles(*case)) for case in cases)
+    measured = sum("threads" in row for row in rows)
+    if measured < wanted:
+        raise SystemExit(f"{wanted - measured} kernels are missing: see above")
+
+
+if __name__ == "__main__":
+    main()
