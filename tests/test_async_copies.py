@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
+from pathlib import Path
+from types import ModuleType
+
 import pytest
 import torch
 
@@ -92,3 +96,45 @@ def test_an_empty_tensor_launches_nothing() -> None:
         assert ch05.pipelined_silu(torch.empty(0, device="cuda")).numel() == 0
         assert ch05.ring_silu(torch.empty(0, 8, device="cuda")).shape == (0, 8)
     assert launches == []
+
+
+@pytest.mark.parametrize(
+    ("tiles", "asked", "blocks"),
+    [(1, None, 1), (12, None, 2), (13, None, 3), (13, 5, 5), (3, 5, 3)],
+)
+def test_a_block_walks_over_six_tiles_unless_asked_otherwise(tiles, asked, blocks) -> None:
+    assert ch05.blocks_for(tiles, asked) == blocks
+
+
+@pytest.fixture
+def tuning(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(Path(__file__).parent / "gpu")
+    return importlib.import_module("tune_ch05")
+
+
+def test_the_tuning_walks_over_grids_with_the_kernels_own_tiles(tuning) -> None:
+    walks = [v for v in tuning.variants("bfloat16") if v.purpose == "walk"]
+    assert {(v.kernel, v.tile, v.stages) for v in walks} == {
+        ("pipelined", 2048, 3),
+        ("bulk", 4096, 1),
+        ("ring", 4096, 3),
+    }
+    assert {v.tiles_per_block for v in walks} == {0, 1, 2, 4, 6, 8, 16, 32}
+
+
+def test_a_tuned_grid_is_by_tiles_or_by_sms_and_never_has_idle_blocks(tuning) -> None:
+    variant = tuning.Variant("pipelined", 2048, 3, "bfloat16", "walk", tiles_per_block=6)
+    assert variant.blocks(13, 132) == 3
+    assert variant.in_flight == 16 * 2 * 2048
+    persistent = tuning.Variant("ring", 4096, 3, "bfloat16", "walk", blocks_per_sm=12)
+    assert (persistent.blocks(2**17, 132), persistent.blocks(13, 132)) == (12 * 132, 13)
+    assert persistent.in_flight == 12 * 3 * 4096
+
+
+def test_every_tuned_variant_fits_an_sm_and_is_tried_once(tuning) -> None:
+    variants = list(tuning.variants("float32"))
+    assert len(set(variants)) == len(variants)
+    for variant in variants:
+        most = tuning.most_blocks(variant.kernel, variant.tile, variant.stages)
+        assert max(1, variant.blocks_per_sm) <= most, variant
+        assert bool(variant.tiles_per_block) != bool(variant.blocks_per_sm), variant

@@ -23,7 +23,7 @@ def arrow(canvas: Canvas, x1: float, y1: float, x2: float, y2: float, color: str
     )
 
 
-def stages(ring: int = 4, rounds: int = 8) -> str:
+def stages(ring: int = 3, rounds: int = 8) -> str:
     """What each stage holds in each round of the loop: tile r is read in round r."""
     width, height, left, top = 72, 34, 74, 66
     canvas = Canvas(left + rounds * width + 16, top + ring * height + 62)
@@ -79,7 +79,7 @@ def phases() -> str:
     return canvas.svg()
 
 
-def ring(count: int = 4, consumers: int = 4) -> str:
+def ring(count: int = 3, consumers: int = 4) -> str:
     """The producer, the stages with their two barriers, and the consumers."""
     left, top, width, height = 216, 74, 196, 52
     canvas = Canvas(640, top + count * (height + 10) + 76)
@@ -93,8 +93,9 @@ def ring(count: int = 4, consumers: int = 4) -> str:
     canvas.text(562, top + 60, f"{consumers} warps", 11, FAINT)
     for stage in range(count):
         y = top + stage * (height + 10)
-        fill = (READ, COMES, COMES, IDLE)[stage % 4]
-        state = ("full: being read", "TMA writes", "TMA writes", "empty")[stage % 4]
+        kind = 0 if stage == 0 else 2 if stage == count - 1 else 1
+        fill = (READ, COMES, IDLE)[kind]
+        state = ("full: being read", "TMA writes", "empty")[kind]
         canvas.cell(left, y, width, height, fill)
         canvas.text(left + width / 2, y + 16, f"stage {stage}", 13)
         canvas.text(left + width / 2, y + 35, state, 11, FAINT)

@@ -1,4 +1,4 @@
-"""Which tiles, stages and blocks the kernels of ch05 want, and what bytes in flight buy.
+"""Which tiles, stages and grids the kernels of ch05 want, and what bytes in flight buy.
 
     python tests/gpu/tune_ch05.py            # writes $OUT/tune_ch05_h200.json (or docs/data/...)
 
@@ -6,9 +6,12 @@ Needs a CUDA GPU of capability 9.0 or higher and about 8 GiB of its memory. Ever
 before it is timed, and timed launch by launch in turn with all the others and with PyTorch's own
 copy, the ruler. Rates count bytes read plus bytes written.
 
-A row: kernel, tile (bytes of one stage), stages, blocks_per_sm, in_flight (bytes that an SM's blocks
-have asked for and not yet received, at most), dtype, purpose ("choose" | "law"), gb_s,
-ratio_to_ruler. The rows of "law" run few blocks on purpose: there, only stages hide the latency.
+A row: kernel, tile (bytes of one stage), stages, tiles_per_block, blocks_per_sm, in_flight (bytes
+that an SM's blocks have asked for and not yet received, at most), dtype, purpose, gb_s,
+ratio_to_ruler. Either tiles_per_block or blocks_per_sm says how many blocks there are; the other is
+0. Purposes: "choose", tiles, stages and grids; "walk", the solution's own tiles and stages over more
+grids, the last of them with as many blocks as an SM holds; "law", few blocks on purpose: there,
+only stages hide the latency.
 """
 
 from __future__ import annotations
@@ -36,6 +39,12 @@ ROUNDS = 15
 NUMEL = 2**28
 SHARED_PER_SM, SHARED_OF_A_BLOCK = 228 * 1024, 1024  # the runtime keeps 1 KiB of each block
 WARPS_PER_SM = 64
+# (bytes of a tile, stages) as the solution has them; below its constants are set to what is tried.
+OWN = {
+    "pipelined": (16 * solution.THREADS * solution.VECTORS, solution.STAGES),
+    "bulk": (solution.BULK_BYTES, 1),
+    "ring": (solution.RING_ROWS * solution.RING_ROW_BYTES, solution.RING_STAGES),
+}
 
 
 @dataclass(frozen=True)
@@ -45,19 +54,24 @@ class Variant:
     kernel: str
     tile: int
     stages: int
-    blocks_per_sm: int
     dtype: str
     purpose: str
-
-    @property
-    def warps(self) -> int:
-        return 5 if self.kernel == "ring" else 4
+    tiles_per_block: int = 0
+    blocks_per_sm: int = 0
 
     @property
     def in_flight(self) -> int:
         """Bytes asked for at a time by the blocks of an SM, at most."""
         ahead = {"pipelined": self.stages - 1, "ring": self.stages}.get(self.kernel, 1)
-        return self.blocks_per_sm * ahead * self.tile
+        if self.tiles_per_block:
+            ahead = min(ahead, self.tiles_per_block)
+        blocks = self.blocks_per_sm or most_blocks(self.kernel, self.tile, self.stages)
+        return blocks * ahead * self.tile
+
+    def blocks(self, tiles: int, sms: int) -> int:
+        """The grid, of at most one block a tile."""
+        per_tiles = -(-tiles // self.tiles_per_block) if self.tiles_per_block else tiles
+        return min(per_tiles, sms * self.blocks_per_sm or tiles)
 
     @property
     def key(self) -> tuple[str, int, int, str]:
@@ -66,7 +80,7 @@ class Variant:
 
 
 def most_blocks(kernel: str, tile: int, stages: int) -> int:
-    """Blocks that an SM holds at once; more would wait for the first to end, and then run alone.
+    """Blocks that an SM holds at once.
 
     Registers by what ptxas gives these kernels, rounded up: 24 and one for each 512 bytes of tile."""
     warps = 5 if kernel == "ring" else 4
@@ -77,27 +91,26 @@ def most_blocks(kernel: str, tile: int, stages: int) -> int:
 
 def variants(dtype: str) -> Iterator[Variant]:
     """All that are tried."""
-    for tile in (2048, 4096, 8192):
-        for stages in (2, 3, 4, 6):
-            most = most_blocks("pipelined", tile, stages)
-            for blocks in sorted({most, max(1, most * 3 // 4), max(1, most // 2)}):
-                yield Variant("pipelined", tile, stages, blocks, dtype, "choose")
-    for tile in (2048, 4096, 8192, 16384):
-        most = most_blocks("bulk", tile, 1)
-        for blocks in sorted({most, max(1, most * 3 // 4), max(1, most // 2)}):
-            yield Variant("bulk", tile, 1, blocks, dtype, "choose")
-    for tile in (4096, 8192, 16384):
-        for stages in (2, 3, 4, 6):
-            most = most_blocks("ring", tile, stages)
-            for blocks in sorted({most, max(1, most * 3 // 4), max(1, most // 2), 2}):
-                yield Variant("ring", tile, stages, blocks, dtype, "choose")
-    yield Variant("direct", 4096, 1, 0, dtype, "choose")  # a block a tile
+    shapes = [
+        *(("pipelined", tile, stages) for tile in (2048, 4096, 8192) for stages in (2, 3, 4)),
+        *(("bulk", tile, 1) for tile in (2048, 4096, 8192, 16384)),
+        *(("ring", tile, stages) for tile in (4096, 8192, 16384) for stages in (2, 3, 4)),
+    ]
+    for shape in shapes:
+        for tiles in (2, 3, 4, 6, 8):
+            yield Variant(*shape, dtype, "choose", tiles_per_block=tiles)
+    yield Variant("direct", 4096, 1, dtype, "choose", tiles_per_block=1)
+    for kernel, (tile, stages) in OWN.items():
+        for tiles in (1, 2, 4, 6, 8, 16, 32):
+            yield Variant(kernel, tile, stages, dtype, "walk", tiles_per_block=tiles)
+        most = most_blocks(kernel, tile, stages)
+        yield Variant(kernel, tile, stages, dtype, "walk", blocks_per_sm=most)
     for blocks in (1, 2, 4, 8, 16):
-        yield Variant("direct", 4096, 1, blocks, dtype, "law")
+        yield Variant("direct", 4096, 1, dtype, "law", blocks_per_sm=blocks)
     for stages in (2, 3, 4, 6, 8, 12):
-        yield Variant("pipelined", 4096, stages, 2, dtype, "law")
+        yield Variant("pipelined", 4096, stages, dtype, "law", blocks_per_sm=2)
     for stages in (1, 2, 3, 4, 6, 8):
-        yield Variant("ring", 8192, stages, 1, dtype, "law")
+        yield Variant("ring", 8192, stages, dtype, "law", blocks_per_sm=1)
 
 
 def compiled(key: tuple[str, int, int, str]) -> Callable:
@@ -129,10 +142,8 @@ def bound(variant: Variant, launch: Callable, x: torch.Tensor, out: torch.Tensor
             )
             for t in (x, out)
         ]
-    tiles = x.nbytes // variant.tile
-    blocks = (
-        solution.blocks_for(tiles, None, variant.blocks_per_sm) if variant.blocks_per_sm else tiles
-    )
+    sms = torch.cuda.get_device_properties(x.device).multi_processor_count
+    blocks = variant.blocks(x.nbytes // variant.tile, sms)
     stream = solution.current_stream()
     return lambda: launch(*tensors, blocks, stream)
 
@@ -198,14 +209,16 @@ def measure(dtype: str, say: Callable[[str], object], begin: float) -> list[dict
 
 
 def best(rows: list[dict], kernel: str) -> str:
-    """The fastest variants of a kernel, and those of the law."""
+    """The variants of a kernel by purpose, the fastest first."""
     own = [row for row in rows if row["kernel"] == kernel]
     lines = [kernel]
     for row in sorted(own, key=lambda row: (row["purpose"], -row["ratio_to_ruler"])):
+        tiles, blocks = row["tiles_per_block"], row["blocks_per_sm"]
         lines.append(
             f"  {row['purpose']:6} {row['ratio_to_ruler']:.4f} {row['gb_s']:6.0f} GB/s  tile "
-            f"{row['tile']:5}  stages {row['stages']}  blocks/SM {row['blocks_per_sm']:2}  "
-            f"in flight {row['in_flight'] // 1024} KiB"
+            f"{row['tile']:5}  stages {row['stages']:2}  "
+            + (f"tiles/block {tiles:2}" if tiles else f"blocks/SM {blocks:4}")
+            + f"  in flight {row['in_flight'] // 1024} KiB"
         )
     return "\n".join(lines) + "\n"
 
