@@ -275,11 +275,12 @@ def usage(cubin: bytes) -> dict[str, int]:
     printed = sass.run_tool("cuobjdump", ("--dump-resource-usage",), cubin)
     (used,) = resources.parse_resource_usage(printed).values()
     moved = {"STL": 0, "LDL": 0}
-    (instructions,) = sass.disassemble(cubin).values()
-    for instruction in instructions:
-        if instruction.parts[0] in moved:
-            widths = [int(part) for part in instruction.parts if part in ("64", "128")]
-            moved[instruction.parts[0]] += (widths or [32])[0] // 8
+    if used["STACK"] or used["LOCAL"]:
+        (instructions,) = sass.disassemble(cubin).values()
+        for instruction in instructions:
+            if instruction.parts[0] in moved:
+                widths = [int(part) for part in instruction.parts if part in ("64", "128")]
+                moved[instruction.parts[0]] += (widths or [32])[0] // 8
     return {
         "registers": used["REG"],
         "spilled_bytes": moved["STL"],
