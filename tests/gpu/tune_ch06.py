@@ -126,7 +126,9 @@ def milliseconds(runs: dict[str, Callable]) -> dict[str, list[float]]:
     times: dict[str, list[float]] = {name: [] for name in runs}
     for index in range(ROUNDS + 3):
         events = []
-        torch.cuda._sleep(2_000_000)  # about 1 ms: what comes first is queued behind it, as the rest
+        torch.cuda._sleep(
+            2_000_000
+        )  # about 1 ms: what comes first is queued behind it, as the rest
         for name, run in runs.items():
             begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             begin.record()

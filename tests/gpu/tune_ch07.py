@@ -20,7 +20,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -127,22 +127,16 @@ REPLACED: dict[str, tuple[str, Callable]] = {
     "fused": ("warp_pair", fused_pair),
     "cluster_of_1": ("launch", launch_in_clusters),
 }
-STEPS = (1024, 8192, 65536, 262144)  # where the path from chapter 4 is measured
 
 
 def variants(job: Job) -> list[tuple[Tiling, str]]:
-    """What is measured beside the tiles: "fused", "cluster_of_1", and two steps of the path:
-    "scalar", loads of one element, and "one_block", a row in one block, whatever it spills."""
+    """What is measured beside the tiles: "fused" and "cluster_of_1"."""
     chosen = chosen_tiling(job)
     if job.op == "small_grid":
         return [(chosen, "cluster_of_1")]
-    if job.op == "backward":
-        return []
-    found = [(chosen, "fused")] if job.N in (1024, 16384, 65536, 262144) else []
-    if job.N in STEPS and job.dtype == torch.bfloat16:
-        threads = min(1024, job.N // 8)
-        found += [(chosen, "scalar"), ((threads, threads, 1), "one_block")]
-    return found
+    if job.op == "forward" and job.N in (1024, 16384, 65536, 262144):
+        return [(chosen, "fused")]
+    return []
 
 
 @functools.cache
@@ -150,7 +144,7 @@ def compiled_kernel(job: Job, tiling: Tiling, variant: str) -> Callable:
     """The solution's kernel in one of its forms. It is traced with what its module has then."""
     kernel = solution.backward_kernel if job.op == "backward" else solution.softmax_kernel
     forms = ((job.dtype, 16),) * job.tensors
-    tile = replace(job.tile(tiling), vector=1) if variant == "scalar" else job.tile(tiling)
+    tile = job.tile(tiling)
     if variant not in REPLACED:
         return solution.compile_kernel(kernel, tile, forms)
     name, other = REPLACED[variant]

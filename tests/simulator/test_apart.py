@@ -6,7 +6,8 @@ import numpy as np
 import torch
 
 from checkers.simulator.launch.records import Launch, Tensor
-from checkers.simulator.memory.apart import GUARD, moved_apart
+from checkers.simulator.machine.kernel import load
+from checkers.simulator.memory.apart import GUARD, moved_apart, number_words
 from tests.simulator.harness import kinds, run_ptx
 
 COPY = """
@@ -68,3 +69,33 @@ def test_a_tensor_that_only_a_table_names_stays_where_it_is() -> None:
     a, b = memory[:40], memory[50:]
     launch = launch_with([a.data_ptr().to_bytes(8, "little")], a, b)
     assert moved_apart(launch) is launch
+
+
+STRUCT = """
+.version 8.8
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .align 8 .b8 x[40], .param .u64 y) {
+    .reg .b32 %r<4>; .reg .b64 %rd<4>; .reg .b16 %h<2>;
+    ld.param.b64 %rd1, [x];
+    ld.param.b32 %r1, [x+8];
+    ld.param.v2.b32 {%r2, %r3}, [x+16];
+    ld.param.v2.b64 {%rd2, %rd3}, [x+24];
+    ld.param.u8 %h1, [x+24];
+    ret;
+}
+"""
+
+
+def test_a_word_that_is_loaded_in_pieces_is_a_number() -> None:
+    function = load(STRUCT, "k").function
+    assert number_words(function) == [{8, 16}, set()]
+
+
+def test_a_number_that_looks_like_an_address_stays() -> None:
+    """A 32-bit length with padding that nobody wrote behind it."""
+    a = torch.zeros(100, dtype=torch.int32)
+    looks = (a.data_ptr() + 16).to_bytes(8, "little")
+    struct = a.data_ptr().to_bytes(8, "little") + looks
+    assert moved_apart(launch_with([struct], a), [{8}]).parameters[0][8:] == looks
+    assert moved_apart(launch_with([struct], a)).parameters[0][8:] != looks

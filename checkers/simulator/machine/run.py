@@ -13,7 +13,7 @@ from checkers.simulator.copies.engine import Schedule
 from checkers.simulator.launch.records import Launch
 from checkers.simulator.machine.kernel import Kernel, load
 from checkers.simulator.machine.wave import Wave
-from checkers.simulator.memory.apart import moved_apart
+from checkers.simulator.memory.apart import moved_apart, number_words
 from checkers.simulator.reports.counters import Counters
 from checkers.simulator.reports.faults import Fault, Faults, Stop
 from checkers.simulator.reports.gpus import GPU
@@ -75,8 +75,8 @@ class Run:
     def __init__(
         self, launch: Launch, schedule: Schedule, gpu: GPU, log: bool, limits: Limits
     ) -> None:
-        self.launch = moved_apart(launch)
         self.kernel = load(launch.ptx, launch.kernel)
+        self.launch = moved_apart(launch, number_words(self.kernel.function))
         self.schedule = schedule
         self.gpu = gpu
         self.limits = limits
