@@ -29,6 +29,7 @@ CUTE_DTYPE = {
 VECTOR_BITS = 128  # what a thread moves at once: 4 float32 or 8 bfloat16
 THREADS = 128  # that compute, in each block
 TILES_PER_BLOCK = 6  # few: an SM that is late leaves blocks to others; not one: it has to run ahead
+FULL_GPU = 2048  # blocks: 16 of THREADS threads on each SM of an H200, nearly
 
 
 def silu(x: cute.TensorSSA) -> cute.TensorSSA:
@@ -54,9 +55,9 @@ def current_stream() -> cuda.CUstream:
 
 
 def blocks_for(tiles: int, blocks: int | None) -> int:
-    """How many blocks to launch: what was asked for, or one for every TILES_PER_BLOCK tiles; at
-    most one a tile."""
-    return min(tiles, blocks or -(-tiles // TILES_PER_BLOCK))
+    """How many blocks to launch: what was asked for, or one for every TILES_PER_BLOCK tiles, but
+    enough to fill a GPU; at most one a tile."""
+    return min(tiles, blocks or max(FULL_GPU, -(-tiles // TILES_PER_BLOCK)))
 
 
 # %% exercise ch05.pipelined_silu
