@@ -140,6 +140,7 @@ REDUCTION = Exercise(
     forbidden=FORBIDDEN,
     compile_cases=("four_blocks",),
     rules=(WIDE_LOADS, FAST_EXP, *CLUSTER),
+    speed=(given.timed_reading(16384, blocks=4), given.timed_reading(65536, blocks=16)),
     floors=(given.counted(2, 8192, tensors=1, blocks=8),),
     hints=(
         "A pair can arrive before its receiver has looked at its own mbarrier. Which two things must "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 import torch
 
@@ -70,6 +72,25 @@ def test_no_memory_is_taken_but_for_the_results(N: int) -> None:
         (dx,) = torch.autograd.grad(y, x, dy)
         assert torch.cuda.max_memory_allocated() - before == 2 * x.nbytes
         del y, dx
+
+
+@pytest.mark.parametrize("N", (256, 8192, 65536, 262144))
+@pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16), ids=str)
+@pytest.mark.parametrize("backward", (False, True), ids=("forward", "backward"))
+def test_a_configuration_compiles_in_two_seconds(
+    dtype: torch.dtype, N: int, backward: bool
+) -> None:
+    kernel, operands = (ch07.backward_kernel, 3) if backward else (ch07.softmax_kernel, 2)
+    matrices = [torch.empty(1, N, device="cuda", dtype=dtype) for _ in range(operands)]
+    tile = ch07.tile_for(*matrices, backward=backward)
+    forms = tuple((t.dtype, ch07.row_alignment(t)) for t in matrices)
+    compile_anew = ch07.compile_kernel.__wrapped__
+    compile_anew(
+        ch07.softmax_kernel, ch07.tile_for(matrices[0]), forms[:2]
+    )  # what is lazily loaded
+    begin = time.perf_counter()
+    compile_anew(kernel, tile, forms)
+    assert time.perf_counter() - begin < 2
 
 
 def test_the_current_stream_is_used() -> None:

@@ -77,6 +77,12 @@ def timed(N: int, dtype: str = "bfloat16") -> SpeedTarget:
     return SpeedTarget(one, lambda arguments: 2 * arguments[0].nbytes)
 
 
+def timed_reading(N: int, blocks: int) -> SpeedTarget:
+    """2**29 elements of bfloat16, read once; next to nothing is written."""
+    parameters = {"M": ELEMENTS // N, "N": N, "dtype": "bfloat16", "blocks": blocks}
+    return SpeedTarget(Case(f"N={N}", parameters, needs_gpu=True), lambda given: given[0].nbytes)
+
+
 def counted(M: int, N: int, tensors: int = 2, **more: object) -> Floor:
     """M rows of N bfloat16 elements: each of them is read once, and written once if tensors=2."""
     one = Case(f"N={N}", {"M": M, "N": N, "dtype": "bfloat16", **more})
