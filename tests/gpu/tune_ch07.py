@@ -122,20 +122,45 @@ def launch_in_clusters(
     )
 
 
+def load_past_the_l1(tile, atom, tXgX: cute.Tensor, tXpX: cute.Tensor, padding: float):
+    """load, its lines not kept in the L1 cache: no one reads them twice."""
+    atom = cute.make_copy_atom(
+        cute.nvgpu.CopyG2ROp(),
+        tXgX.element_type,
+        num_bits_per_copy=tile.vector * tXgX.element_type.width,
+        l1c_evict_priority=cute.nvgpu.CacheEvictionPriority.NO_ALLOCATE,
+    )
+    return OWN_LOAD(tile, atom, tXgX, tXpX, padding)
+
+
+def store_streaming(atom, values: cute.TensorSSA, tXgO: cute.Tensor, tXpX: cute.Tensor):
+    """store, marked as not read soon (st.global.cs)."""
+    streaming = cute.make_copy_atom(
+        cute.nvgpu.CopyR2GOp(),
+        tXgO.element_type,
+        num_bits_per_copy=128,
+        store_cache_mode=cute.nvgpu.StoreCacheMode.STREAMING,
+    )
+    OWN_STORE(streaming, values, tXgO, tXpX)
+
+
+OWN_LOAD, OWN_STORE = solution.load, solution.store
 # What is done in another way than in the solution: which of its functions, and by which.
 REPLACED: dict[str, tuple[str, Callable]] = {
     "fused": ("warp_pair", fused_pair),
     "cluster_of_1": ("launch", launch_in_clusters),
+    "no_allocate": ("load", load_past_the_l1),
+    "streaming": ("store", store_streaming),
 }
 
 
 def variants(job: Job) -> list[tuple[Tiling, str]]:
-    """What is measured beside the tiles: "fused" and "cluster_of_1"."""
+    """What is measured beside the tiles: the ways of REPLACED."""
     chosen = chosen_tiling(job)
     if job.op == "small_grid":
         return [(chosen, "cluster_of_1")]
     if job.op == "forward" and job.N in (1024, 16384, 65536, 262144):
-        return [(chosen, "fused")]
+        return [(chosen, way) for way in ("fused", "no_allocate", "streaming")]
     return []
 
 
