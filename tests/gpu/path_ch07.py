@@ -190,7 +190,6 @@ def start(turn: Any, ready: Any) -> None:
     """Of a process: the lock that lets one at a time onto the GPU, and the barrier before it."""
     global TURN, READY
     TURN, READY = turn, ready
-    os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # a pool's process may have no children
 
 
 def in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -225,6 +224,7 @@ def table(rows: list[dict[str, Any]]) -> str:
 def main() -> None:
     """All lengths and dtypes, a table, and the file."""
     begin = time.time()
+    os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # a pool's process may have no children
     context = multiprocessing.get_context("spawn")
     cases = [(dtype, N) for N in steps.ROW_THREADS for dtype in steps.DTYPES]
     out = Path(os.environ.get("OUT", ".")) / "path_ch07_h200.json"
