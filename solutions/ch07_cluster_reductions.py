@@ -216,16 +216,20 @@ def row_pairs_kernel(mX: cute.Tensor, mM: cute.Tensor, mD: cute.Tensor, tile: cu
 def row_pairs(x: torch.Tensor, blocks: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Each row's maximum m and sum d of exp(x - m), as every block of its cluster has them.
 
-    x: (M, N) float32, float16 or bfloat16, rows contiguous.  blocks: 2, 4, 8 or 16, and
-       N <= 4096 * blocks: a thread's 64 elements stay in its registers.
+    x: (M, N) float32, float16 or bfloat16, rows contiguous, N <= 65536, 32768 with 2 blocks.
+       blocks: 2, 4, 8 or 16. A thread's 64 elements stay in its registers; a lane takes one pair.
     Returns m and d, (M, blocks) float32 each, equal along a row. Reads M*N*itemsize bytes.
     Raises ValueError naming the argument and what it must be.
     """
     check_matrix("x", x)
-    if blocks not in (2, 4, 8, 16) or x.shape[1] > 4096 * blocks:
-        raise ValueError(f"blocks must be 2, 4, 8 or 16, at least N / 4096, got {blocks}")
+    if blocks not in (2, 4, 8, 16):
+        raise ValueError(f"blocks must be 2, 4, 8 or 16, got {blocks}")
+    threads = 32 * min(8, 32 // blocks)
+    if x.shape[1] > 64 * threads * blocks:
+        raise ValueError(f"x must have at most {64 * threads * blocks} columns, got {x.shape[1]}")
     m, d = (torch.empty(x.shape[0], blocks, device=x.device) for _ in range(2))
-    run(row_pairs_kernel, Tile(x.shape[1], row_alignment(x) // x.itemsize, 64, 64, blocks), x, m, d)
+    tile = Tile(x.shape[1], row_alignment(x) // x.itemsize, threads, threads, blocks)
+    run(row_pairs_kernel, tile, x, m, d)
     return m, d
 
 
@@ -241,11 +245,11 @@ TILES = {
     256:    ((128, 32, 1),     (128, 32, 1),      (128, 32, 1),      (128, 32, 1)),
     512:    ((64, 32, 1),      (64, 32, 1),       (128, 32, 1),      (128, 64, 1)),
     1024:   ((64, 32, 1),      (64, 64, 1),       (128, 64, 1),      (256, 256, 1)),
-    2048:   ((128, 128, 1),    (128, 32, 1),      (128, 128, 1),     (512, 512, 1)),
-    4096:   ((128, 64, 1),     (512, 512, 1),     (512, 512, 1),     (512, 512, 1)),
+    2048:   ((128, 128, 1),    (512, 32, 1),      (128, 128, 1),     (512, 512, 1)),
+    4096:   ((512, 128, 1),    (512, 64, 1),      (512, 512, 1),     (512, 512, 1)),
     8192:   ((512, 256, 1),    (1024, 1024, 1),   (512, 512, 1),     (1024, 1024, 1)),
     16384:  ((512, 512, 1),    (512, 512, 1),     (256, 256, 2),     (1024, 1024, 1)),
-    32768:  ((256, 256, 4),    (512, 512, 2),     (256, 256, 4),     (256, 256, 2)),
+    32768:  ((256, 256, 4),    (1024, 1024, 2),   (256, 256, 4),     (256, 256, 2)),
     65536:  ((256, 256, 8),    (1024, 1024, 2),   (256, 256, 8),     (512, 512, 4)),
     131072: ((256, 256, 8),    (512, 512, 8),     (256, 256, 16),    (256, 256, 16)),
     262144: ((256, 256, 16),   (256, 256, 16),    (512, 512, 8),     (512, 512, 16)),

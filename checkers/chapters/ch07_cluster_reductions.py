@@ -140,7 +140,7 @@ REDUCTION = Exercise(
     forbidden=FORBIDDEN,
     compile_cases=("four_blocks",),
     rules=(WIDE_LOADS, FAST_EXP, *CLUSTER),
-    speed=(given.timed_reading(16384, blocks=4), given.timed_reading(65536, blocks=16)),
+    speed=(given.timed_reading(32768, blocks=2), given.timed_reading(65536, blocks=4)),
     floors=(given.counted(2, 8192, tensors=1, blocks=8),),
     hints=(
         "A pair can arrive before its receiver has looked at its own mbarrier. Which two things must "
@@ -172,7 +172,7 @@ SOFTMAX = Exercise(
     cases=(
         case("part_of_a_warp", "8 lanes a row", 9, 40, "float32"),
         case("one_warp", "a warp a row, four rows a block", 5, 256, "bfloat16"),
-        case("two_warps", "two rows a block, two warps each", 3, 4096, "bfloat16"),
+        case("four_warps", "four rows a block, four warps each", 5, 4096, "bfloat16"),
         case("block", "a block a row", 2, 2048, "float16"),
         case("sixteen_warps", "16 warps a row", 2, 9000, "float32"),
         case("cluster", "4 blocks a row", 2, 32768, "bfloat16"),

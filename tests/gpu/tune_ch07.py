@@ -73,7 +73,8 @@ def jobs() -> Iterator[Job]:
 
 def tilings(job: Job) -> list[Tiling]:
     """The table's choice and what is tried beside it: up to 64 elements a thread (half of that
-    backward), and a quarter of it at least in long rows; a block of a cluster has 8192 or more."""
+    backward), and a quarter of it at least in long rows; a block of a cluster has 8192 or more;
+    several rows of many warps in a block where that was seen to help."""
     vector, most = 16 // job.dtype.itemsize, 64 if job.op != "backward" else 32
     least = vector if job.N <= 2048 else max(vector, most // 4)
     found = [chosen_tiling(job)]
@@ -82,8 +83,10 @@ def tilings(job: Job) -> list[Tiling]:
             continue
         for row_threads in (8, 16, 32, 64, 128, 256, 512, 1024):
             if least <= job.N // (row_threads * blocks) <= most:
-                sizes = (row_threads,) if row_threads >= 128 else (64, 128)
-                found += [(size, row_threads, blocks) for size in sizes]
+                sizes = {row_threads} if row_threads >= 128 else {64, 128}
+                if job.op == "forward" and 1024 <= job.N <= 8192:
+                    sizes |= {size for size in (512, 1024) if size >= row_threads}
+                found += [(size, row_threads, blocks) for size in sorted(sizes)]
     return list(dict.fromkeys(found))
 
 
