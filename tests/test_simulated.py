@@ -64,6 +64,23 @@ def test_both_lines_of_a_race_are_shown():
     assert finding.element == "the other access: load of x[1]"
 
 
+def test_the_waits_of_a_deadlock_are_told_with_the_learners_lines():
+    waiting = [
+        "warp 4 of block 0 at line 4: waits for phase 0 (initialised with count 4, line 3)",
+        "warps 0 to 3 of block 0 at line 5: waits; warp 9 at PTX line 4, warp 8 at line 2",
+    ]
+    options = {"site": site(4), "details": {"waiting": waiting}, "also": (site(4), site(5))}
+    wrong = faulty((Kind.DEADLOCK, "No thread can go on.", options))
+    finding = wrong.explained(TEXT, "answer.py", FIRST).finding
+    assert finding.summary == "line 2: No thread can go on."
+    assert finding.element.splitlines()[1:] == [
+        "warp 4 of block 0 at line 2: waits for phase 0 (initialised with count 4, line 1)",
+        "warps 0 to 3 of block 0 at line 3: waits; warp 9 at PTX line 4, warp 8 at a line above "
+        "this cell",
+    ]
+    assert finding.picture == "   2 |     y[i] = x[i + 1]\n   3 |     barrier()"
+
+
 def test_lines_of_a_library_are_not_shown_as_the_learners():
     wrong = faulty((Kind.TRAP, "Stopped.", {"site": site(4, "/lib/cute.py")}))
     finding = wrong.explained(TEXT, "answer.py", FIRST).finding

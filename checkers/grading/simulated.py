@@ -6,6 +6,7 @@ is the reason of a failure before any wrong value is: it says who, where, and wi
 
 from __future__ import annotations
 
+import re
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ from checkers.exercise import Finding
 from checkers.grading.source import line_picture
 from checkers.grading.verify import Wrong
 from checkers.simulator.ptx.program import Place as SourcePlace
-from checkers.simulator.reports.faults import Fault, Kind
+from checkers.simulator.reports.faults import Fault, Kind, learners_place
 
 if TYPE_CHECKING:
     from checkers.simulator.machine.run import Result
@@ -45,18 +46,18 @@ class Faulty(Wrong):
         as line 1.
         """
         fault = self.faults[0]
-        pictures = [_line(fault.place, text, file, first_line)]
-        if fault.other is not None:
-            pictures.append(_line(fault.other.place, text, file, first_line))
-        message = fault.message
-        if fault.other is not None and fault.other.place is not None and pictures[-1]:
-            line = fault.other.place.line
-            message = message.replace(f"line {line}", f"line {line - first_line + 1}")
+        other = fault.other.place if fault.other is not None else None
+        places = [fault.place, other, *map(learners_place, fault.also)]
+        pictures = [_line(place, text, file, first_line) for place in places]
+
+        def told(words: str) -> str:
+            return with_learners_lines(words, first_line) if any(pictures) else words
+
         number = fault.place.line - first_line + 1 if fault.place and pictures[0] else 0
         where = f"line {number}: " if number > 0 else ""
         finding = Finding(
-            f"{where}{message}",
-            element=element_of(fault),
+            f"{where}{told(fault.message)}",
+            element=told(element_of(fault)),
             picture="\n".join(dict.fromkeys(picture for picture in pictures if picture)),
             probable=usual_cause(fault),
         )
@@ -71,6 +72,17 @@ def check(results: Sequence[Result]) -> None:
     for result in results:
         if result.stopped:
             raise Wrong(Finding(f"The kernel did not end: {result.stopped}."), "check:timeout")
+
+
+def with_learners_lines(words: str, first_line: int) -> str:
+    """A sentence with the lines of the file that ran told as those of the learner's cell, which
+    begins at ``first_line``."""
+
+    def told(match: re.Match[str]) -> str:
+        number = int(match[1]) - first_line + 1
+        return f"line {number}" if number > 0 else "a line above this cell"
+
+    return re.sub(r"(?<!PTX )\bline (\d+)", told, words)
 
 
 def words_of(fault: Fault) -> list[str]:

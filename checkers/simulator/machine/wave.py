@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from checkers.simulator.machine.group import LANES, Group
-from checkers.simulator.machine.kernel import Kernel, instruction_of
+from checkers.simulator.machine.kernel import Kernel
 from checkers.simulator.machine.registers import new_register
 from checkers.simulator.machine.specials import special_values
 from checkers.simulator.memory.suspects import Suspects
-from checkers.simulator.reports.faults import Faults, Kind, Stop, learners_place
+from checkers.simulator.reports.faults import Faults
+from checkers.simulator.waiting import deadlocks
 
 if TYPE_CHECKING:
     from checkers.simulator.machine.run import Run
@@ -180,6 +181,10 @@ class Wave:
         """Who stands still, by what for."""
         return self._parked
 
+    def polled_for(self, group: Group) -> Wait | None:
+        """What a group that polls last looked for, where that can be said."""
+        return self._polls_for.get(int(group.warps[0]))
+
     def held_up(self, *harmless: str) -> np.ndarray:
         """(warps, 32) bool: threads that poll, or wait for something of a kind not in ``harmless``."""
         held = np.zeros((self.warps, LANES), bool)
@@ -242,7 +247,7 @@ class Wave:
             elif not self._parked:
                 return None
             elif not self.engine.complete_one() and not self._time_out():
-                self._deadlock([])
+                deadlocks.report(self, [])
 
     def _any_ready(self, choice: random.Random) -> Group:
         """A group by chance; of a warp that has parted, the part that is behind goes first: it
@@ -268,7 +273,8 @@ class Wave:
             self._idle_rounds = 0
         polling, self._polling = self._polling, []
         if self._idle_rounds > IDLE_ROUNDS or self._vain_rounds > VAIN_ROUNDS:
-            self._deadlock(polling)
+            self._polling = polling
+            deadlocks.report(self, polling)
         for group in polling:
             self._push(group)
 
@@ -335,62 +341,3 @@ class Wave:
         if self.schedule.is_random:
             self.engine.tick()
         return None
-
-    def _deadlock(self, polling: list[Group]) -> None:
-        """Reports who waits for what, and stops."""
-        waiting: list[str] = []
-        first: Group | None = None
-        self._polling = polling
-        for group in polling:
-            group.parked_at = group.pc
-        for wait in self._parked:
-            wait.at_deadlock()
-        waits = [(wait.reason(), groups) for wait, groups in self._parked.items()]
-        for group in polling:
-            wait = self._polls_for.get(int(group.warps[0]))
-            if wait is not None:
-                wait.at_deadlock()
-            reason = wait.reason() if wait else "polls for something that never changes"
-            waits.append((reason, [group]))
-        for reason, groups in waits:
-            for group in groups:
-                first = first or group
-                waiting.append(f"{self._whom(group)}: {reason}")
-                self.log.stuck(group, reason)
-        waiting = waiting[:16]
-        later = int(np.prod(self.launch.grid)) - self.run.blocks_done - self.blocks
-        if later > 0:
-            waiting.append(
-                f"{later} more blocks of the grid start only when these are done: if it is they who "
-                "are waited for, try a smaller grid"
-            )
-        # Who waits at a barrier of the block is seldom to blame while others wait for something else.
-        elsewhere = [g for w, some in self._parked.items() if w.kind != "bar" for g in some]
-        first = next(iter([*elsewhere, *polling]), first)
-        assert first is not None
-        site = instruction_of(self.kernel, first.parked_at)
-        self.faults.report(
-            Kind.DEADLOCK,
-            "No thread can go on: each waits for something that will not happen.",
-            thread=int(first.threads()[0]),
-            site=site,
-            details={"waiting": waiting},
-        )
-        raise Stop("deadlock")
-
-    def _whom(self, group: Group) -> str:
-        """ "warps 0 to 3 of block 0 (line 41)"."""
-        block = int(group.blocks()[0])
-        warps = (group.warps[group.blocks() == block] % self.warps_per_block).tolist()
-        names = f"warp {warps[0]}" if len(warps) == 1 else f"warps {warps[0]} to {warps[-1]}"
-        if group.mask is not None and int(group.mask[0].sum()) == 1:
-            names = f"thread {warps[0] * LANES + int(group.mask[0].argmax())}"
-        x, y, z = self.block_ids[block].tolist()
-        others = len(np.unique(group.blocks())) - 1
-        where = f"block {x if not (y or z) else (x, y, z)}"
-        if others:
-            where += f" (and of {others} more)"
-        site = instruction_of(self.kernel, group.parked_at)
-        place = learners_place(site)
-        at = f"line {place.line}" if place else f"PTX line {site.line}"
-        return f"{names} of {where} at {at}"

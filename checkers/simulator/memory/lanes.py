@@ -75,6 +75,15 @@ def thread_name(wave: Any, thread: int, beside: int | None = None) -> str:
     return name
 
 
+def warps_name(numbers: list[int]) -> str:
+    """ "warp 3", "warps 0 to 3", "warps 1, 4 and 6" of numbers in order."""
+    if len(numbers) == 1:
+        return f"warp {numbers[0]}"
+    if numbers == list(range(numbers[0], numbers[-1] + 1)) and len(numbers) > 2:
+        return f"warps {numbers[0]} to {numbers[-1]}"
+    return "warps " + ", ".join(map(str, numbers[:-1])) + f" and {numbers[-1]}"
+
+
 def line_name(site: Instruction | None) -> str:
     """ "line 41", or the PTX's line where the source's is not known."""
     if site is None:

@@ -14,6 +14,7 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -101,7 +102,7 @@ class Fault:
     message: a sentence about the first time that it happened.  who: that first thread, None for
     a fault of no thread.  count: how many times a thread did it.  details: numbers and names for
     the grader and for JSON (tensor, index, shape, bytes...), of the first time; a list of sentences
-    under "waiting" (who waits for what) is shown with the fault.
+    under "waiting" (who waits for what) is shown with the fault.  also: where they wait, in order.
     """
 
     kind: Kind
@@ -113,6 +114,7 @@ class Fault:
     other: OtherAccess | None = None
     count: int = 1
     details: dict[str, Any] = field(default_factory=dict)
+    also: tuple[Instruction, ...] = ()
 
     @property
     def place(self) -> Place | None:
@@ -149,6 +151,7 @@ class Fault:
             "other": self.other.to_json() if self.other else None,
             "count": self.count,
             "details": _plain(self.details),
+            "also": [place_to_json(learners_place(site)) for site in self.also],
         }
 
     def text(self, width: int = WIDTH, lore: bool = True) -> str:
@@ -159,8 +162,10 @@ class Fault:
         head = "NOTE " if self.severity is Severity.NOTE else "FAULT"
         times = f" ({self.count} times)" if self.count > 1 else ""
         lines = [f"{head}  {self.kind.title}{times}", *_wrap("  ", _sentence(self.message), width)]
-        for sentence in self.details.get("waiting", ()):
+        for sentence, site in zip_longest(self.details.get("waiting", ()), self.also):
             lines += _wrap("         - ", sentence, width)
+            quoted = source_line(learners_place(site))
+            lines += [_cut(f"           > {quoted}", width)] if quoted else []
         who = [str(self.who)] if self.who else []
         who += [f"kernel {self.kernel}"] if self.kernel else []
         lines += _wrap("  who    ", ", ".join(who), width)
@@ -221,6 +226,7 @@ class Faults:
         site: Instruction | None = None,
         other: Access | None = None,
         details: dict[str, Any] | None = None,
+        also: tuple[Instruction, ...] = (),
         severity: Severity = Severity.ERROR,
         times: int = 1,
     ) -> None:
@@ -236,7 +242,13 @@ class Faults:
                 threads = group.threads()
                 thread, times = int(threads[0]), len(threads)
         tensor = (details or {}).get("tensor")
-        key = (kind, _spot(site), _spot(other.site) if other else None, tensor, severity)
+        key = (
+            kind,
+            place_and_opcode(site),
+            place_and_opcode(other.site) if other else None,
+            tensor,
+            severity,
+        )
         known = self._found.get(key)
         if known is not None:
             known.count += times
@@ -254,6 +266,7 @@ class Faults:
             other=OtherAccess(other.what, self.who(other.thread), other.site) if other else None,
             count=times,
             details=dict(details or {}),
+            also=also,
         )
         if severity is Severity.ERROR and len(self.errors) >= self.limit:
             raise Stop(f"{self.limit} different faults: the run stops here")
@@ -299,7 +312,7 @@ def learners_place(site: Instruction | None) -> Place | None:
     return site.places[-1]
 
 
-def _spot(site: Instruction | None) -> tuple[Any, ...]:
+def place_and_opcode(site: Instruction | None) -> tuple[Any, ...]:
     """What makes two instructions one for a reader: the place in the source and the opcode, since
     compilers unroll loops. Without a place each instruction is its own."""
     place = learners_place(site)

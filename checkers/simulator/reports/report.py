@@ -10,7 +10,8 @@ The JSON of ``as_json``:
     FAULT:  {"kind": a value of Kind, "severity": "error" | "note", "title", "message",
              "meaning", "causes": [...], "reread": [chapter, ...], "kernel", "who": WHO | null,
              "place": PLACE | null, "ptx": {"line", "text"} | null,
-             "other": {"what", "who", "place", "ptx"} | null, "count", "details": {...}}
+             "other": {"what", "who", "place", "ptx"} | null, "count", "details": {...},
+             "also": [PLACE | null, ...], where those under "waiting" in details wait}
     WHO:    {"thread": [x, y, z], "warp", "lane", "block": [x, y, z]}
     PLACE:  {"file", "line", "column", "source": the line's text}
     COUNTERS: {"totals": {name of counters.py: int}, "derived": {property of Derived: number}}

@@ -16,7 +16,7 @@ import numpy as np
 
 from checkers.simulator.machine.kernel import instruction_of
 from checkers.simulator.machine.wave import Wait
-from checkers.simulator.memory.lanes import line_name
+from checkers.simulator.memory.lanes import line_name, warps_name
 from checkers.simulator.reports.faults import Access, Kind, Severity
 
 if TYPE_CHECKING:
@@ -303,8 +303,8 @@ class NamedBarrier:
                 for warp in (group.warps - self.first_warp).tolist():
                     if warp in absent and warp not in gone:
                         elsewhere.setdefault(line_name(site), []).append(warp)
-        parts = [f"{_warps(gone)} exited"] if gone else []
-        parts += [f"{_warps(sorted(set(w)))} at {at}" for at, w in elsewhere.items()]
+        parts = [f"{warps_name(gone)} exited"] if gone else []
+        parts += [f"{warps_name(sorted(set(w)))} at {at}" for at, w in elsewhere.items()]
         return "; ".join([text, *parts])
 
 
@@ -327,11 +327,3 @@ class NamedBarriers:
         for barrier in list(self.all.values()):
             if barrier.block in blocks:
                 barrier.someone_exited()
-
-
-def _warps(numbers: list[int]) -> str:
-    if len(numbers) == 1:
-        return f"warp {numbers[0]}"
-    if numbers == list(range(numbers[0], numbers[-1] + 1)) and len(numbers) > 2:
-        return f"warps {numbers[0]} to {numbers[-1]}"
-    return "warps " + ", ".join(map(str, numbers[:-1])) + f" and {numbers[-1]}"
