@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 
 import pytest
@@ -76,6 +78,26 @@ def test_a_killed_zygote_is_named_and_replaced(worker):
     with pytest.raises(WorkerError, match="ladder doctor"):
         worker.run(f"{JOBS}.kills_its_parent", {}, 20)
     assert worker.run(f"{JOBS}.counts", {"upto": 1}, 20).kind == "done"
+
+
+GRADER = """
+from checkers.grading.worker import Worker
+Worker({}, preload=()).run("tests.worker_jobs.sleeps_with_a_child", {}, 60, on_event=lambda event: print(event["child"], flush=True))
+"""
+
+
+def test_a_killed_grader_leaves_no_job_behind():
+    """As a time limit or a closed terminal ends it, with an answer that hangs."""
+    with subprocess.Popen(
+        [sys.executable, "-c", GRADER], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as grader:
+        grandchild = int(grader.stdout.readline())
+        grader.kill()
+        with pytest.raises(ProcessLookupError):
+            for _ in range(100):
+                os.kill(grandchild, 0)
+                time.sleep(0.05)
+        assert grader.stderr.read() == ""  # ends when the zygote does
 
 
 def test_signals_and_codes_read_as_words():

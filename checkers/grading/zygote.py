@@ -11,11 +11,13 @@ wait status. What the answer prints goes to the file that the job names.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import faulthandler
 import importlib
 import json
 import os
+import select
 import signal
 import sys
 import time
@@ -70,8 +72,25 @@ def serve(events: int) -> None:
         if pid == 0:
             child(job, events)
         emit("started", pid=pid)
-        _, status = os.waitpid(pid, 0)
-        emit("exited", status=status)
+        emit("exited", status=status_of(pid))
+
+
+def status_of(pid: int) -> int:
+    """The child's wait status when it has ended. If the grader ends first, killed perhaps, nobody
+    is left to limit the child: it is killed, and this process exits."""
+    ended = os.pidfd_open(pid)
+    poll = select.poll()
+    poll.register(ended, select.POLLIN)
+    poll.register(sys.stdin.fileno(), 0)  # told of its other end's closing only
+    ready = {descriptor for descriptor, _ in poll.poll()}
+    os.close(ended)
+    if sys.stdin.fileno() in ready:
+        os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # it may not have made its group yet
+            os.killpg(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        os._exit(0)
+    return os.waitpid(pid, 0)[1]
 
 
 def child(job: dict[str, Any], events: int) -> None:
