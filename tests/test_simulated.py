@@ -81,6 +81,18 @@ def test_the_waits_of_a_deadlock_are_told_with_the_learners_lines():
     assert finding.picture == "   2 |     y[i] = x[i + 1]\n   3 |     barrier()"
 
 
+def test_a_line_above_the_cell_is_told_by_the_call_in_it_or_without_a_number():
+    inlined = replace(site(2), places=(*site(2).places, *site(4).places))
+    wrong = faulty((Kind.TRAP, "Stopped.", {"site": inlined}))
+    finding = wrong.explained(TEXT, "answer.py", FIRST).finding
+    assert (finding.summary, finding.picture) == ("line 2: Stopped.", "   2 |     y[i] = x[i + 1]")
+    finding = faulty((Kind.TRAP, "Stopped.", {"site": site(2)})).explained(TEXT, "answer.py", FIRST)
+    assert (finding.finding.summary, finding.finding.picture) == (
+        "Stopped.",
+        "     | import cutlass",
+    )
+
+
 def test_lines_of_a_library_are_not_shown_as_the_learners():
     wrong = faulty((Kind.TRAP, "Stopped.", {"site": site(4, "/lib/cute.py")}))
     finding = wrong.explained(TEXT, "answer.py", FIRST).finding
@@ -94,6 +106,24 @@ def test_what_is_out_of_bounds_is_told_before_the_races_that_it_causes():
     )
     assert wrong.finding.summary == "out of bounds."
     assert wrong.error == "check:out_of_bounds fault:out_of_bounds check:race fault:race"
+
+
+def test_what_follows_is_named_beside_its_cause_and_other_faults_after_it():
+    faults = Faults()
+    cause = faults.report(Kind.READ_BEFORE_WAIT, "too early.", site=site(5))
+    faults.report(Kind.RACE, "a race.", site=site(4), follows=cause)
+    faults.report(Kind.EXIT_IN_FLIGHT, "in flight.", site=site(4), follows=cause)
+    faults.report(Kind.TRAP, "stopped.", site=site(3))
+    with pytest.raises(Faulty) as raised:
+        check([SimpleNamespace(faults=list(faults), stopped="")])
+    finding = raised.value.explained(TEXT, "answer.py", FIRST).finding
+    assert finding.summary == "line 3: too early."
+    assert finding.element.splitlines()[-2:] == [
+        "and 2 more that follow from it: Two threads touch the same memory with no order between, "
+        "line 2; The block ended with work in flight, line 2",
+        "and another fault: The kernel stopped itself, line 1",
+    ]
+    assert raised.value.error.split()[-1] == "fault:trap" and "check:race" in raised.value.error
 
 
 def test_diagnoses_match_faults():

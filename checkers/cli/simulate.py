@@ -56,6 +56,10 @@ def simulate(
             metavar="OUT.svg", help="Draw one cluster of each launch: who waits for whom."
         ),
     ] = None,
+    every_fault: Annotated[
+        bool,
+        typer.Option("--every-fault", help="Tell faults whole that only follow from others."),
+    ] = False,
     json_file: Annotated[
         Path | None,
         typer.Option(
@@ -71,7 +75,8 @@ def simulate(
     """
     _check_asked(script, gpu, schedule)
     script_alone = str(json_file) != "-"  # else standard output is for the JSON
-    session = _Session(gpu, schedule, timeline, Console() if script_alone else console_err())
+    out = Console() if script_alone else console_err()
+    session = _Session(gpu, schedule, timeline, out, every_fault)
     with contextlib.nullcontext() if script_alone else contextlib.redirect_stdout(sys.stderr):
         status = session.run(script, arguments or [])
     if session.results:
@@ -105,11 +110,14 @@ def _check_asked(script: Path, gpu: str, schedule: str) -> None:
 class _Session:
     """One run of a script: prints each launch's report when it is done."""
 
-    def __init__(self, gpu: str, schedule: str, timeline: Path | None, out: Console) -> None:
+    def __init__(
+        self, gpu: str, schedule: str, timeline: Path | None, out: Console, every_fault: bool
+    ) -> None:
         self.gpu = gpu
         self.schedule = schedule
         self.timeline = timeline
         self.out = out
+        self.every_fault = every_fault
         self.results: list[Any] = []
         self.shown: set[tuple[Any, ...]] = set()  # reports that need not be printed again
         self.progress = Progress(
@@ -168,7 +176,7 @@ class _Session:
         for task in self.progress.task_ids:
             self.progress.remove_task(task)
         self.results.append(result)
-        said = report.text(result)
+        said = report.text(result, self.every_fault)
         alike = (report.headline(result), str(result.counters.to_json()), len(result.faults))
         if not result.faults and alike in self.shown:
             said = f"{alike[0]}: no fault, the counters as before"

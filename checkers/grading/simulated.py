@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 from checkers.exercise import Finding
 from checkers.grading.source import line_picture
 from checkers.grading.verify import Wrong
+from checkers.simulator.ptx.program import Instruction
 from checkers.simulator.ptx.program import Place as SourcePlace
-from checkers.simulator.reports.faults import Fault, Kind, learners_place
+from checkers.simulator.reports.faults import Fault, Kind, by_cause, in_short, learners_place
 
 if TYPE_CHECKING:
     from checkers.simulator.machine.run import Result
@@ -31,10 +32,12 @@ SHOWS_AS = {Kind.OUT_OF_BOUNDS: "check:out_of_bounds", Kind.RACE: "check:race"}
 
 
 class Faulty(Wrong):
-    """A launch has faults; ``faults`` are its errors, the one to show first."""
+    """Launches have faults; ``faults`` are their errors, the one to show first. causes: those that
+    follow from no other, in that order, each with those that follow from it."""
 
     def __init__(self, faults: Sequence[Fault]) -> None:
-        self.faults = sorted(faults, key=_rank)
+        self.causes = sorted(by_cause(faults), key=lambda cause: _rank(cause[0]))
+        self.faults = [fault for lead, others in self.causes for fault in (lead, *others)]
         first = self.faults[0]
         error = " ".join(dict.fromkeys(word for fault in self.faults for word in words_of(fault)))
         super().__init__(Finding(first.message, probable=usual_cause(first)), error)
@@ -46,22 +49,34 @@ class Faulty(Wrong):
         as line 1.
         """
         fault = self.faults[0]
-        other = fault.other.place if fault.other is not None else None
-        places = [fault.place, other, *map(learners_place, fault.also)]
+        other = fault.other.site if fault.other is not None else None
+        places = [_own(site, file, first_line) for site in (fault.site, other, *fault.also)]
         pictures = [_line(place, text, file, first_line) for place in places]
 
         def told(words: str) -> str:
             return with_learners_lines(words, first_line) if any(pictures) else words
 
-        number = fault.place.line - first_line + 1 if fault.place and pictures[0] else 0
+        number = places[0].line - first_line + 1 if places[0] and pictures[0] else 0
         where = f"line {number}: " if number > 0 else ""
         finding = Finding(
             f"{where}{told(fault.message)}",
-            element=told(element_of(fault)),
+            element=told("\n".join([element_of(fault), *self._beside()])),
             picture="\n".join(dict.fromkeys(picture for picture in pictures if picture)),
             probable=usual_cause(fault),
         )
         return Wrong(finding, self.error)
+
+    def _beside(self) -> list[str]:
+        """Lines that name the faults which are not shown."""
+        (_, others), *more = self.causes
+        lines = []
+        if others:
+            some = "1 more that follows" if len(others) == 1 else f"{len(others)} more that follow"
+            lines.append(f"and {some} from it: {_named(others)}")
+        if more:
+            some = "another fault" if len(more) == 1 else f"{len(more)} other faults"
+            lines.append(f"and {some}: {_named([lead for lead, _ in more])}")
+        return lines
 
 
 def check(results: Sequence[Result]) -> None:
@@ -118,11 +133,25 @@ def is_simulators_own(error: BaseException) -> bool:
     )
 
 
+def _named(faults: Sequence[Fault]) -> str:
+    return "; ".join(dict.fromkeys(in_short(fault) for fault in faults))
+
+
 def _rank(fault: Fault) -> int:
     return MOST_TELLING.index(fault.kind) if fault.kind in MOST_TELLING else len(MOST_TELLING)
 
 
+def _own(site: Instruction | None, file: str, first_line: int) -> SourcePlace | None:
+    """The innermost place of an instruction that is in the learner's cell, else in no library."""
+    for place in site.places if site is not None else ():
+        if Path(place.file).name == Path(file).name and place.line >= first_line:
+            return place
+    return learners_place(site)
+
+
 def _line(place: SourcePlace | None, text: str, file: str, first_line: int) -> str:
+    """The line of a place, with its number in the cell; without where it stands above it."""
     if place is None or Path(place.file).name != Path(file).name:
         return ""
-    return line_picture(text, place.line, first_line=first_line)
+    picture = line_picture(text, place.line, first_line=first_line)
+    return picture if place.line >= first_line else f"     | {picture.partition(' | ')[2]}"

@@ -11,7 +11,15 @@ import pytest
 
 from checkers.simulator.ptx.program import Instruction, Place
 from checkers.simulator.reports.fault_kinds import LORE
-from checkers.simulator.reports.faults import Access, Faults, Kind, Severity, Stop, learners_place
+from checkers.simulator.reports.faults import (
+    Access,
+    Faults,
+    Kind,
+    Severity,
+    Stop,
+    by_cause,
+    learners_place,
+)
 
 
 def instruction(text: str, line: int, *places: Place) -> Instruction:
@@ -184,3 +192,21 @@ def test_every_kind_has_its_lesson(kind):
     lore = LORE[kind]
     assert len(lore.title) < 60 and lore.meaning.endswith(".") and lore.causes
     assert all(cause.endswith(".") for cause in lore.causes)
+
+
+def test_a_fault_that_does_not_follow_each_time_follows_from_none():
+    faults = Faults()
+    a, b = instruction("ld", 1), instruction("st", 2)
+    cause = faults.report(Kind.READ_BEFORE_WAIT, "x.", site=a)
+    follower = faults.report(Kind.RACE, "y.", site=b, follows=cause)
+    assert by_cause(faults) == [(cause, [follower])]
+    faults.report(Kind.RACE, "y.", site=b)
+    assert by_cause(faults) == [(cause, []), (follower, [])]
+
+
+def test_what_follows_from_a_consequence_follows_from_its_cause():
+    faults = Faults()
+    first = faults.report(Kind.PHASE, "x.", site=instruction("ld", 1))
+    second = faults.report(Kind.RACE, "x.", site=instruction("ld", 2), follows=first)
+    third = faults.report(Kind.MBARRIER, "x.", site=instruction("ld", 3), follows=second)
+    assert by_cause(faults) == [(first, [second, third])]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from checkers.simulator.copies.engine import Operation
+from checkers.simulator.memory.touched import Touched
 from checkers.simulator.reports.faults import Access, Kind
 from checkers.simulator.waiting.mbarrier_lookup import Mbarriers
 from checkers.simulator.waiting.mbarriers import Mbarrier
@@ -22,6 +23,7 @@ from checkers.simulator.waiting.mbarriers import Mbarrier
 if TYPE_CHECKING:
     from checkers.simulator.machine.group import Group
     from checkers.simulator.machine.wave import Wave
+    from checkers.simulator.memory.knowledge import Agent
 
 Change = Callable[[np.ndarray], np.ndarray]
 
@@ -54,6 +56,7 @@ class BulkCopy(Operation):
         self.barriers = list(barriers)
         self.blocks = list(blocks)  # whose shared memory it touches
         self.data: np.ndarray | None = None
+        self.time = 0  # of the agent of its thread's groups, if it is in one
         self.waited = False  # its thread has waited for it, or for the reading of its source
 
     def read(self) -> None:
@@ -172,19 +175,23 @@ class BulkCopies:
             for copy in groups.open + committed:
                 if not copy.waited:
                     why = "it was never committed to a group, so no wait covers it"
-                    self._unfinished(copy, "nobody waited for it" if copy in committed else why)
+                    why_not = "nobody waited for it" if copy in committed else why
+                    self._unfinished(copy, why_not, self.agent(thread, True), copy.time)
         for barrier in wave.state(Mbarriers).of_block(block):
             copy = barrier.last_copy
             if copy is not None and int(barrier.seen.max()) < barrier.last_copy_phase:
-                self._unfinished(copy, f"nobody waited for {barrier.name}")
+                time = barrier.last_copy_phase + 1
+                self._unfinished(copy, f"nobody waited for {barrier.name}", barrier.agent, time)
         for operation in wave.engine.pending():
             if isinstance(operation, BulkCopy) and block in operation.blocks:
                 wave.engine.complete(operation)
 
-    def _unfinished(self, copy: BulkCopy, why: str) -> None:
+    def _unfinished(self, copy: BulkCopy, why: str, agent: Agent, time: int) -> None:
+        """Reports a copy that is of ``agent`` at its ``time``."""
         self.wave.faults.report(
             Kind.EXIT_IN_FLIGHT,
             f"The block ends with a {copy.what} in flight: {why}",
             thread=copy.thread,
             site=copy.site,
+            follows=self.wave.state(Touched).of(int(agent.who), time),
         )

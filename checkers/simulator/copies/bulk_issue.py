@@ -188,6 +188,7 @@ def start_store(
         place = ("global", 0, target, target_width, writer, written, what)
         write = updating(part, thread, *place, combine=combine)
     copy = BulkCopy(part, thread, what, read, [write], (), [block])
+    copy.time = time
     if wave.log.enabled:
         wave.log.start(part, copy, "store", f"store {tensor_name(part, target)}", bytes=size)
     state.start(copy, in_group=True)

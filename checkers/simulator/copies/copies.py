@@ -13,7 +13,8 @@ import numpy as np
 
 from checkers.simulator.copies.async_access import End, reading
 from checkers.simulator.copies.engine import Operation
-from checkers.simulator.reports.faults import Access, Kind
+from checkers.simulator.memory.touched import Touched
+from checkers.simulator.reports.faults import Access, Fault, Kind
 
 if TYPE_CHECKING:
     from checkers.simulator.machine.group import Group
@@ -240,13 +241,18 @@ class Copies:
         operation = next((o for o in self.pending if first in o.threads), None)
         other = Access(first, operation.site, "cp.async") if operation else None
         count = int(self.open[first])
-        self.wave.faults.report(
+        agents = self.wave.clocks.agents("cp.async", threads[wrong])
+        late = (threads[wrong], np.asarray(agents.who), np.asarray(agents.last()))
+        touched = self.wave.state(Touched)
+        told = self.wave.faults.report(
             Kind.COMMIT,
             f"The wait does not cover {count} cp.async of this thread: they were never committed to "
             "a group (cp.async.commit_group)",
             group=group.narrowed(group.spread(wrong, False)),
             other=other,
+            follows=touched.cause(late),
         )
+        touched.note(late, told)
 
     def _at_exit(self, block: int) -> None:
         """Copies that nobody has waited for, done by now or not; those pending are done."""
@@ -270,4 +276,11 @@ class Copies:
             f"The block ends with a cp.async in flight: {why}",
             thread=thread,
             site=self.sites[thread],
+            follows=self._touched_before(agents.who[~waited], last[~waited]),
         )
+
+    def _touched_before(self, who: np.ndarray, times: np.ndarray) -> Fault | None:
+        """The fault that all of these copies were touched too early, if they were."""
+        touched = self.wave.state(Touched)
+        found = [touched.of(*pair) for pair in zip(who.tolist(), times.tolist(), strict=True)]
+        return found[0] if all(found) else None

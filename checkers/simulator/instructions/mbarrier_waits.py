@@ -14,6 +14,7 @@ from checkers.simulator.copies.shared_places import only
 from checkers.simulator.machine.building import Builder
 from checkers.simulator.machine.group import Group
 from checkers.simulator.machine.kernel import Step
+from checkers.simulator.memory.touched import Touched
 from checkers.simulator.ptx.modifiers import Modifiers
 from checkers.simulator.ptx.program import Instruction
 from checkers.simulator.reports.faults import Access, Kind
@@ -149,12 +150,17 @@ def _check_repeated(barrier: Mbarrier, part: Group, asked: np.ndarray, seen: np.
         )
     else:
         return
-    part.wave.faults.report(
+    those = only(part, again)
+    assert those is not None
+    told = part.wave.faults.report(
         Kind.PHASE,
         text,
-        group=only(part, again),
+        group=those,
         other=Access(barrier.thread, barrier.site, "mbarrier.init"),
     )
+    threads = those.threads()
+    who, time = np.full(len(threads), barrier.agent.who), np.full(len(threads), phase + 1)
+    part.wave.state(Touched).note((threads, who, time), told)
 
 
 def _check_overtaken(barrier: Mbarrier, part: Group, parity: np.ndarray, seen: np.ndarray) -> None:
@@ -167,14 +173,16 @@ def _check_overtaken(barrier: Mbarrier, part: Group, parity: np.ndarray, seen: n
     if not late.any():
         return
     first = int(known[late][0])
-    part.wave.faults.report(
+    told = part.wave.faults.report(
         Kind.PHASE,
         f"A wait on {barrier.name} is for phase {first} (parity {first & 1}), but the barrier is in "
         f"phase {barrier.phase} already: it went on without this thread, and a parity can't tell "
         f"phases {first} and {first + 2} apart",
         group=only(part, late),
         other=Access(barrier.thread, barrier.site, "mbarrier.init"),
+        follows=barrier.blamed,
     )
+    barrier.blame(told)
 
 
 def _asked_by_state(barrier: Mbarrier, part: Group, states: np.ndarray) -> np.ndarray:

@@ -20,7 +20,7 @@ from checkers.simulator.machine.kernel import Kernel
 from checkers.simulator.machine.registers import new_register
 from checkers.simulator.machine.specials import special_values
 from checkers.simulator.memory.suspects import Suspects
-from checkers.simulator.reports.faults import Faults
+from checkers.simulator.reports.faults import Fault, Faults
 from checkers.simulator.waiting import deadlocks
 
 if TYPE_CHECKING:
@@ -58,8 +58,10 @@ class Wait:
         """What it waits for and what is missing, for a deadlock's report."""
         return f"waits ({self.kind})"
 
-    def at_deadlock(self) -> None:
-        """Called when nothing can end it any more: reports what is wrong beyond the deadlock."""
+    def at_deadlock(self) -> Fault | None:
+        """Called when nothing can end it any more: reports what is wrong beyond the deadlock. The
+        fault that explains this wait, if there is one."""
+        return None
 
 
 class Wave:

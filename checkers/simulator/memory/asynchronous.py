@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from checkers.simulator.memory import readers
+from checkers.simulator.memory.engine_words import engine_words
 from checkers.simulator.memory.knowledge import Agent
 from checkers.simulator.memory.lanes import line_name, thread_name
 from checkers.simulator.memory.order import SCOPES
-from checkers.simulator.memory.races import Target, engine_words
+from checkers.simulator.memory.races import Target
 from checkers.simulator.memory.rows import COLUMN_BITS, COLUMN_MASK
 from checkers.simulator.memory.shadow import AGENT, ASYNC, BARRIER, TIME_MASK, Shadow, put
-from checkers.simulator.reports.faults import Access, Kind
+from checkers.simulator.memory.touched import Operations, Touched
+from checkers.simulator.reports.faults import Access, Fault, Kind
 
 if TYPE_CHECKING:
     from checkers.simulator.memory.spaces import Memory
@@ -106,8 +108,9 @@ class Asynchronous:
         if latest.any():
             every = latest[:, None]
             for found in readers.of_shared(self.memory.races, threads, target, every):
+                of = found.operations(threads)
                 self._too_early(
-                    target, threads, found.lane, found.who, found.site, "read", agent, site
+                    target, threads, found.lane, found.who, found.site, "read", agent, site, of
                 )
             put(shared.reads.latest, grains, 1, 0)
         shared.shadow.wrote(grains, 1, who, stamped, number)
@@ -233,6 +236,7 @@ class Asynchronous:
                 "wrote",
                 agent,
                 site,
+                (threads[unseen], who[unseen], plain[unseen]),
                 write,
                 int(first[i]),
             )
@@ -275,21 +279,26 @@ class Asynchronous:
         did: str,
         agent: Agent,
         site: Instruction,
+        operations: Operations | None = None,
         write: bool = True,
         at: int | None = None,
     ) -> None:
-        """An agent touches what ``who`` ``did`` without its issuer knowing."""
+        """An agent touches what ``who`` ``did`` without its issuer knowing. operations: what all
+        issuers at fault touch, for the case that it is an engine's."""
         other, kind = self.wave.clocks.describe(who)
         where = self.memory.heap.sites[site_number]
         issuer = int(threads[lane])
         place = target.name(lane if at is None else at)
         verb = "overwrites" if write else "reads"
+        cause: Fault | None = None
+        touched = self.wave.state(Touched)
         if kind and kind != "elsewhere":
             whom, missing = engine_words(kind, where)
             fault = Kind.OVERWRITTEN_IN_FLIGHT if did == "read" else Kind.READ_BEFORE_WAIT
             if did == "wrote" and write:
                 fault = Kind.RACE
             did = "reads" if did == "read" else "writes"
+            cause = touched.cause(operations) if operations is not None else None
         else:
             whom = "a thread of an earlier block"
             if other is not None:
@@ -301,13 +310,27 @@ class Asynchronous:
             fault = Kind.RACE
             if other is not None and agent.kind == "mbarrier":
                 self._blame_parity(agent, other)
-        self._report(
+            operations = None
+        told = self._report(
             fault,
             f"{_engine(agent, site)} {verb} {place}, which {whom} {did} ({line_name(where)}); {missing}",
             issuer,
             site,
             Access(other, where, f"{did} {place}"),
+            cause,
         )
+        if operations is not None:
+            touched.note(operations, told)
+            if kind == agent.kind == "mbarrier" and who == agent.who:
+                self._blame_barrier(agent, told)
+
+    def _blame_barrier(self, agent: Agent, fault: Fault) -> None:
+        """Its copies overtake each other: so do its phases."""
+        from checkers.simulator.waiting.mbarrier_lookup import Mbarriers
+
+        barrier = self.wave.state(Mbarriers).find(*agent.key[1:3])
+        if barrier is not None:
+            barrier.blame(fault)
 
     def _blame_parity(self, agent: Agent, thread: int) -> None:
         """A thread used the buffer too early: was its last wait for it satisfied by an old phase?"""
@@ -316,10 +339,18 @@ class Asynchronous:
         self.wave.state(Mbarriers).blame_parity(agent.key, thread)
 
     def _report(
-        self, kind: Kind, message: str, thread: int, site: Instruction, other: Access | None = None
-    ) -> None:
+        self,
+        kind: Kind,
+        message: str,
+        thread: int,
+        site: Instruction,
+        other: Access | None = None,
+        follows: Fault | None = None,
+    ) -> Fault:
         message = message[0].upper() + message[1:]
-        self.wave.faults.report(kind, message, thread=thread, site=site, other=other)
+        return self.wave.faults.report(
+            kind, message, thread=thread, site=site, other=other, follows=follows
+        )
 
 
 def _engine(agent: Agent, site: Instruction) -> str:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from checkers.simulator.reports.faults import Access, Kind, Severity, learners_place
+from checkers.simulator.reports.faults import Access, Fault, Kind, Severity
+from checkers.simulator.reports.places import learners_place
 
 if TYPE_CHECKING:
     from checkers.simulator.machine.group import Group
@@ -53,15 +54,17 @@ class Lanes:
         other: Access | None = None,
         details: dict[str, Any] | None = None,
         severity: Severity = Severity.ERROR,
-    ) -> None:
+        follows: Fault | None = None,
+    ) -> Fault:
         """Reports a fault of the lanes ``bad`` (k,) bool; ``message`` is about the first."""
-        self.wave.faults.report(
+        return self.wave.faults.report(
             kind,
             message,
             group=self.only(bad).as_group(),
             other=other,
             details=details,
             severity=severity,
+            follows=follows,
         )
 
 

@@ -16,45 +16,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from checkers.simulator.memory import missing as missing_words
 from checkers.simulator.memory import readers
+from checkers.simulator.memory.engine_words import engine_words
 from checkers.simulator.memory.lanes import Lanes, line_name, thread_name
 from checkers.simulator.memory.order import SCOPE_NAMES
 from checkers.simulator.memory.readers import Unordered
 from checkers.simulator.memory.repeats import REPEATED
-from checkers.simulator.memory.rows import CLUSTER_SHIFT, COLUMN_MASK
+from checkers.simulator.memory.rows import COLUMN_MASK
 from checkers.simulator.memory.shadow import AGENT, ASYNC, BARRIER, TIME_MASK, Shadow, put, rows
 from checkers.simulator.memory.shared import SharedMemory
+from checkers.simulator.memory.touched import Operations, Touched
 from checkers.simulator.reports.faults import Access, Kind, Severity
 
 if TYPE_CHECKING:
     from checkers.simulator.memory.regions import Heap, Region
-    from checkers.simulator.ptx.program import Instruction
-
-# What the operations of an agent are called in a fault, and what waits for them.
-ENGINES = {
-    "mbarrier": ("a TMA copy", "no wait for its mbarrier lies between"),
-    "cp.async": ("a cp.async copy", "no cp.async.wait_group that covers it lies between"),
-    "bulk": ("a bulk copy", "no cp.async.bulk.wait_group that covers it lies between"),
-    "wgmma": ("a wgmma", "no wgmma.wait_group that covers it lies between"),
-    "tcgen05": ("a tcgen05 operation", "no wait for its commit lies between"),
-    "st.async": ("an st.async", "no wait for its mbarrier lies between"),
-}
-
-
-def engine_words(kind: str, site: Instruction | None) -> tuple[str, str]:
-    """("a TMA copy", what is missing when somebody touches its bytes) for a kind of agent, whose
-    operation ``site`` started."""
-    if kind.startswith("tcgen05"):
-        return f"a {kind}", ENGINES["tcgen05"][1]
-    if kind not in ENGINES:
-        return f"an operation of {kind}", "no wait for it lies between"
-    engine, missing = ENGINES[kind]
-    if site is not None and kind in ("mbarrier", "bulk"):
-        if site.opcode in ("st", "red"):
-            engine = f"an {site.opcode}.async" if site.opcode == "st" else "a red.async"
-        else:
-            engine = "a TMA copy" if "tensor" in site.modifiers else "a bulk copy"
-    return engine, missing
 
 
 @dataclass
@@ -182,7 +158,9 @@ class Races:
         if me >> 5 == thread >> 5:
             message = f"{pair} store different values to {place} in one instruction of their warp"
         else:
-            message = f"{pair} both store to {place}; {self._missing(me, winner, target.space)}"
+            message = (
+                f"{pair} both store to {place}; {missing_words.barrier(self.wave, me, winner)}"
+            )
         other = Access(thread, lanes.group.site, f"wrote {place}")
         lanes.fault(Kind.RACE, differs, message, other)
 
@@ -304,8 +282,22 @@ class Races:
             mine = hits.any(axis=1)
             i = int(np.flatnonzero(mine)[0])
             j = int(np.flatnonzero(hits[i])[0])
+            lane, grain = np.nonzero(hits)
+            times = rows(target.shadow.time, target.index[lane], target.count)
+            times = times[np.arange(len(lane)), grain] & TIME_MASK
+            each_of = (lanes.threads[lane], who[lane, grain], times)
             self._tell(
-                lanes, target, mine, i, int(who[i, j]), each - 1, verb, "wrote", strength, note
+                lanes,
+                target,
+                mine,
+                i,
+                int(who[i, j]),
+                each - 1,
+                verb,
+                "wrote",
+                strength,
+                note,
+                each_of,
             )
 
     def _war(self, lanes: Lanes, target: Target, found: list[Unordered], strength: int) -> None:
@@ -314,7 +306,8 @@ class Races:
         for each in found:
             note = repeats is not None and repeats.is_repeat(each.site)
             bad, lane, who, site = each.bad, each.lane, each.who, each.site
-            self._tell(lanes, target, bad, lane, who, site, "writes", "read", strength, note)
+            of = each.operations(lanes.threads)
+            self._tell(lanes, target, bad, lane, who, site, "writes", "read", strength, note, of)
 
     def _tell(
         self,
@@ -328,8 +321,10 @@ class Races:
         did: str,
         strength: int,
         note: bool = False,
+        operations: Operations | None = None,
     ) -> None:
-        """One fault: lane i ``verb``s what ``who`` ``did`` at ``site``. note: one of repeats.py."""
+        """One fault: lane i ``verb``s what ``who`` ``did`` at ``site``. note: one of repeats.py.
+        operations: what all lanes at fault touch, for the case that it is an engine's."""
         thread = int(lanes.threads[i])
         other, kind_of_agent = self.clocks.describe(who)
         place, where = target.name(i), self.heap.sites[site]
@@ -337,13 +332,21 @@ class Races:
         at = f"({line_name(where)})"
         if kind_of_agent and kind_of_agent != "elsewhere":
             engine, missing = engine_words(kind_of_agent, where)
-            missing = self._half_waited(target, i, who, thread) or missing
+            missing = missing_words.half_waited(self.wave, target, i, who, thread) or missing
             kind = Kind.OVERWRITTEN_IN_FLIGHT if did == "read" else Kind.READ_BEFORE_WAIT
             if did == "wrote" and verb != "reads":
                 kind = Kind.RACE
             reads = "reads" if did == "read" else "writes"
             message = f"{me} {verb} {place}, which {engine} {reads} {at}; {missing}"
-            lanes.fault(kind, bad, message, Access(other, where, f"{engine} {reads} {place}"))
+            other_side = Access(other, where, f"{engine} {reads} {place}")
+            touched = self.wave.state(Touched)
+            cause = touched.cause(operations) if operations is not None else None
+            wait = missing_words.same_wait(lanes, kind, kind_of_agent, who, missing)
+            cause = cause or touched.alike(wait)
+            fault = lanes.fault(kind, bad, message, other_side, follows=cause)
+            touched.alike(wait, fault)
+            if operations is not None:
+                touched.note(operations, fault)
             return
         theirs = self.heap.strength[site]
         whom = (
@@ -361,41 +364,10 @@ class Races:
             narrow = SCOPE_NAMES[min(strength, theirs)]
             message += f"; the scope {narrow} of one of them does not include the other thread"
         else:
-            message += "; " + self._missing(thread, who, target.space)
+            message += "; " + missing_words.barrier(self.wave, thread, who)
         severity = Severity.NOTE if note else Severity.ERROR
         access = Access(other, where, f"{did} {place}")
         lanes.fault(kind, bad, message, access, severity=severity)
-
-    def _half_waited(self, target: Target, i: int, who: int, thread: int) -> str:
-        """What is missing when somebody did wait for a copy, but not so that ``thread`` knows; ""
-        when nobody did."""
-        times = rows(target.shadow.time, target.index[i : i + 1], target.count)
-        time = int((times & TIME_MASK).max())
-        owner, kind = self.clocks.describe(who)
-        if kind == "cp.async" and owner is not None:
-            if int(self.clocks.private(kind).known[owner]) >= time:
-                name = thread_name(self.wave, owner, thread)
-                return f"{name} has waited for it, but no barrier after that wait lies between"
-            from checkers.simulator.copies.copies import Copies
-
-            return self.wave.state(Copies).explain(owner, time)
-        if kind == "mbarrier":
-            from checkers.simulator.waiting.mbarrier_lookup import Mbarriers
-
-            return self.wave.state(Mbarriers).explain(self.clocks.by_who[who].key, thread, time)
-        return ""
-
-    def _missing(self, thread: int, who: int, space: str) -> str:
-        """What should have stood between two threads' accesses."""
-        mine = int(self.clocks.who[thread])
-        if who >> int(CLUSTER_SHIFT) != mine >> int(CLUSTER_SHIFT):
-            return "no release and acquire orders the two blocks"
-        column, own = who & int(COLUMN_MASK), mine & int(COLUMN_MASK)
-        if column // self.lanes_each != own // self.lanes_each:
-            return "no barrier of the cluster lies between the two"
-        if column // 32 == own // 32:
-            return "no barrier, not even bar.warp.sync, lies between the two lanes of one warp"
-        return "no barrier lies between the two"
 
     # --- agents --------------------------------------------------------------------------------
 

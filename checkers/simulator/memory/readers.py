@@ -13,6 +13,7 @@ from checkers.simulator.memory.shadow import AGENT, TIME_MASK, rows
 if TYPE_CHECKING:
     from checkers.simulator.memory.races import Races, Target
     from checkers.simulator.memory.regions import Region
+    from checkers.simulator.memory.touched import Operations
 
 _MOST = 1 << 16  # elements whose 32 lanes are looked at at once
 
@@ -21,13 +22,22 @@ _MOST = 1 << 16  # elements whose 32 lanes are looked at at once
 class Unordered:
     """Reads at ``site`` by ``who``, the first of them, that writers ``bad`` (k,) don't know of.
 
-    lane: the first of these writers.
+    lane: the first of these writers.  each: for reads by engines, (hits, who, times), each (k, count).
     """
 
     bad: np.ndarray
     lane: int
     who: int
     site: int
+    each: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
+
+    def operations(self, threads: np.ndarray) -> Operations | None:
+        """The engines' operations that writers ``threads`` (k,) don't know of."""
+        if self.each is None:
+            return None
+        hits, who, times = self.each
+        lane, grain = np.nonzero(hits)
+        return threads[lane], who[lane, grain], times[lane, grain]
 
 
 def of_shared(
@@ -48,7 +58,9 @@ def of_shared(
         who = rows(reads.who, target.index, target.count)
         bad = (times != 0) & ~races.clocks.sees(threads, who, times)
         if bad.any():
-            found.append(_first(bad, who, rows(reads.site, target.index, target.count)))
+            one = _first(bad, who, rows(reads.site, target.index, target.count))
+            one.each = bad, who, times
+            found.append(one)
     return found
 
 

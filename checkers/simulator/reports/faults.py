@@ -7,25 +7,38 @@ with an index too many make one lesson, and so do the 16 copies of an unrolled l
 
 from __future__ import annotations
 
-import linecache
-import sys
-import sysconfig
-import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cache
 from itertools import zip_longest
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from checkers.simulator.ptx.program import Instruction, Place
 from checkers.simulator.reports.fault_kinds import Kind, Severity
+from checkers.simulator.reports.places import (
+    learners_place,
+    place_and_opcode,
+    place_to_json,
+    ptx_to_json,
+    source_line,
+)
+from checkers.simulator.reports.wrapping import cut, sentence, where, wrap
 
 if TYPE_CHECKING:
     from checkers.simulator.machine.group import Group
     from checkers.simulator.machine.wave import Wave
 
-__all__ = ["Access", "Fault", "Faults", "Kind", "Severity", "Stop", "Who", "learners_place"]
+__all__ = [
+    "Access",
+    "Fault",
+    "Faults",
+    "Kind",
+    "Severity",
+    "Stop",
+    "Who",
+    "by_cause",
+    "in_short",
+    "learners_place",
+]
 
 DISTINCT_FAULTS = 20  # a kernel with more has one cause, seen from 20 sides
 WIDTH = 80
@@ -103,6 +116,7 @@ class Fault:
     a fault of no thread.  count: how many times a thread did it.  details: numbers and names for
     the grader and for JSON (tensor, index, shape, bytes...), of the first time; a list of sentences
     under "waiting" (who waits for what) is shown with the fault.  also: where they wait, in order.
+    follows: a fault that was found before, and without which this one would not be.
     """
 
     kind: Kind
@@ -115,6 +129,12 @@ class Fault:
     count: int = 1
     details: dict[str, Any] = field(default_factory=dict)
     also: tuple[Instruction, ...] = ()
+    follows: Fault | None = None
+
+    @property
+    def root(self) -> Fault:
+        """The fault that this one follows from in the end; itself where it follows from none."""
+        return self if self.follows is None else self.follows.root
 
     @property
     def place(self) -> Place | None:
@@ -161,31 +181,31 @@ class Fault:
         """
         head = "NOTE " if self.severity is Severity.NOTE else "FAULT"
         times = f" ({self.count} times)" if self.count > 1 else ""
-        lines = [f"{head}  {self.kind.title}{times}", *_wrap("  ", _sentence(self.message), width)]
-        for sentence, site in zip_longest(self.details.get("waiting", ()), self.also):
-            lines += _wrap("         - ", sentence, width)
+        lines = [f"{head}  {self.kind.title}{times}", *wrap("  ", sentence(self.message), width)]
+        for words, site in zip_longest(self.details.get("waiting", ()), self.also):
+            lines += wrap("         - ", words, width)
             quoted = source_line(learners_place(site))
-            lines += [_cut(f"           > {quoted}", width)] if quoted else []
+            lines += [cut(f"           > {quoted}", width)] if quoted else []
         who = [str(self.who)] if self.who else []
         who += [f"kernel {self.kernel}"] if self.kernel else []
-        lines += _wrap("  who    ", ", ".join(who), width)
-        lines += _where("  where  ", self.place, self.site, width)
+        lines += wrap("  who    ", ", ".join(who), width)
+        lines += where("  where  ", self.place, self.site, width)
         if self.other:
             by = f", by {self.other.who}" if self.other.who else ""
-            lines += _wrap("  other  ", f"{self.other.what}{by}", width)
-            lines += _where("         ", self.other.place, self.other.site, width)
+            lines += wrap("  other  ", f"{self.other.what}{by}", width)
+            lines += where("         ", self.other.place, self.other.site, width)
         lines += self._lore(width) if lore else []
         return "\n".join(lines)
 
     def _lore(self, width: int) -> list[str]:
         """What the kind means, what it usually comes from, and which chapter explains it."""
-        lines = _wrap("  why    ", self.kind.lore.meaning, width)
+        lines = wrap("  why    ", self.kind.lore.meaning, width)
         lead = "  usual  "
         for cause in self.kind.lore.causes:
-            lines += _wrap(f"{lead}- ", cause, width)
+            lines += wrap(f"{lead}- ", cause, width)
             lead = " " * len(lead)
         if self.kind.lore.reread:
-            lines += _wrap("  reread ", ", ".join(self.kind.lore.reread), width)
+            lines += wrap("  reread ", ", ".join(self.kind.lore.reread), width)
         return lines
 
 
@@ -229,12 +249,14 @@ class Faults:
         also: tuple[Instruction, ...] = (),
         severity: Severity = Severity.ERROR,
         times: int = 1,
-    ) -> None:
+        follows: Fault | None = None,
+    ) -> Fault:
         """Note that a thread did wrong, or ``times`` threads, of which ``thread`` was the first.
 
         group: narrowed to the lanes at fault; gives the site, the first thread and the count,
         where these are not given.  thread: flat index in the wave.  message: a sentence about the
-        first of them.  Raises Stop with the fault that is one of ``limit``.
+        first of them.  follows: the fault that it follows from; a fault that does not each time
+        follows from none.  Raises Stop with the fault that is one of ``limit``.
         """
         if group is not None:
             site = site or group.site
@@ -252,11 +274,10 @@ class Faults:
         known = self._found.get(key)
         if known is not None:
             known.count += times
-            return
-        if severity is Severity.NOTE and len(self.notes) >= self.limit:
-            self.notes_dropped += 1
-            return
-        self._found[key] = Fault(
+            if follows is None:
+                known.follows = None
+            return known
+        fault = Fault(
             kind=kind,
             severity=severity,
             message=message,
@@ -267,9 +288,15 @@ class Faults:
             count=times,
             details=dict(details or {}),
             also=also,
+            follows=follows.root if follows is not None and severity is Severity.ERROR else None,
         )
+        if severity is Severity.NOTE and len(self.notes) >= self.limit:
+            self.notes_dropped += 1
+            return fault
+        self._found[key] = fault
         if severity is Severity.ERROR and len(self.errors) >= self.limit:
             raise Stop(f"{self.limit} different faults: the run stops here")
+        return fault
 
     def who(self, thread: int | None) -> Who | None:
         """The thread with this flat index in the present wave."""
@@ -288,103 +315,20 @@ class Faults:
         return self.wave.launch.title if self.wave is not None else ""
 
 
-# --- places ------------------------------------------------------------------------------------
+def by_cause(faults: Iterable[Fault]) -> list[tuple[Fault, list[Fault]]]:
+    """Faults that follow from no other, errors before notes, each with those that follow from it."""
+    found = list(faults)
+    here = {id(fault) for fault in found}
+    roots = {id(f): f.root if id(f.root) in here else f for f in found}
+    leads = sorted((f for f in found if roots[id(f)] is f), key=lambda fault: not fault.is_error)
+    return [(f, [g for g in found if g is not f and roots[id(g)] is f]) for f in leads]
 
 
-@cache
-def _libraries() -> tuple[str, ...]:
-    """Where installed code lies: the learner's line is not there."""
-    paths = {sysconfig.get_paths()[name] for name in ("purelib", "platlib", "stdlib")}
-    paths |= {path for path in sys.path if path.endswith(("site-packages", "dist-packages"))}
-    return tuple(str(Path(path)) + "/" for path in sorted(paths))
-
-
-def learners_place(site: Instruction | None) -> Place | None:
-    """The innermost place of ``site`` that is in no installed library, else its outermost one.
-
-    A call into cutlass or triton is shown as the learner's line that made it.
-    """
-    if site is None or not site.places:
-        return None
-    for place in site.places:
-        if not place.file.startswith(_libraries()) and "/site-packages/" not in place.file:
-            return place
-    return site.places[-1]
-
-
-def place_and_opcode(site: Instruction | None) -> tuple[Any, ...]:
-    """What makes two instructions one for a reader: the place in the source and the opcode, since
-    compilers unroll loops. Without a place each instruction is its own."""
-    place = learners_place(site)
-    return (id(site),) if site is None or place is None else (place, site.opcode)
-
-
-def source_line(place: Place | None) -> str:
-    """The text of the line at ``place``, without the margins; "" when the file is not there."""
-    return linecache.getline(place.file, place.line).strip() if place else ""
-
-
-def place_to_json(place: Place | None) -> dict[str, Any] | None:
-    if place is None:
-        return None
-    return {
-        "file": place.file,
-        "line": place.line,
-        "column": place.column,
-        "source": source_line(place),
-    }
-
-
-def ptx_to_json(site: Instruction | None) -> dict[str, Any] | None:
-    return {"line": site.line, "text": site.text} if site is not None else None
-
-
-# --- text --------------------------------------------------------------------------------------
-
-
-def _sentence(message: str) -> str:
-    """A message with its capital (but not a tensor's name's) and its full stop."""
-    message = f"T{message[1:]}" if message.startswith("thread ") else message
-    return message if message.endswith((".", "!", "?")) else f"{message}."
-
-
-def _wrap(lead: str, text: str, width: int) -> list[str]:
-    return textwrap.wrap(
-        text,
-        width,
-        initial_indent=lead,
-        subsequent_indent=" " * len(lead),
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-
-
-def _where(lead: str, place: Place | None, site: Instruction | None, width: int) -> list[str]:
-    """The place with its source line quoted; the PTX instruction where there is no source."""
-    margin = " " * len(lead)
-    lines = []
-    if place is not None:
-        lines.append(f"{lead}{_short(place.file)}:{place.line}")
-        source = source_line(place)
-        if source:
-            lines.append(_cut(f"{margin}> {source}", width))
-    if site is not None and not any("> " in line for line in lines):
-        lines.append(
-            _cut(f"{lead if not lines else margin}PTX line {site.line}: {site.text}", width)
-        )
-    return lines
-
-
-def _short(file: str) -> str:
-    """``file`` relative to the working folder, where it lies below it."""
-    try:
-        return str(Path(file).relative_to(Path.cwd()))
-    except ValueError:
-        return file
-
-
-def _cut(line: str, width: int) -> str:
-    return line if len(line) <= width else line[: width - 3] + "..."
+def in_short(fault: Fault) -> str:
+    """A fault in a few words: "The copy had not landed yet, line 41"."""
+    place = fault.place
+    at = f", line {place.line}" if place else f", PTX line {fault.site.line}" if fault.site else ""
+    return f"{fault.kind.title}{at}"
 
 
 def _plain(value: Any) -> Any:

@@ -11,7 +11,8 @@ The JSON of ``as_json``:
              "meaning", "causes": [...], "reread": [chapter, ...], "kernel", "who": WHO | null,
              "place": PLACE | null, "ptx": {"line", "text"} | null,
              "other": {"what", "who", "place", "ptx"} | null, "count", "details": {...},
-             "also": [PLACE | null, ...], where those under "waiting" in details wait}
+             "also": [PLACE | null, ...], where those under "waiting" in details wait,
+             "follows": which of "faults" it follows from, counted from 0, or null}
     WHO:    {"thread": [x, y, z], "warp", "lane", "block": [x, y, z]}
     PLACE:  {"file", "line", "column", "source": the line's text}
     COUNTERS: {"totals": {name of counters.py: int}, "derived": {property of Derived: number}}
@@ -29,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 from checkers.simulator.reports.counters import COUNTERS, Counters, Derived
 from checkers.simulator.reports.fault_kinds import Kind
+from checkers.simulator.reports.faults import Fault, by_cause, in_short
 from checkers.simulator.reports.gpus import confirmed
 from checkers.simulator.reports.roofline import Roofline, roofline
 
@@ -39,17 +41,32 @@ WIDTH = 80
 SCHEMA = 1
 
 
-def text(result: Result) -> str:
-    """The whole report of a launch: what ran, its faults, its counters, its roofline card."""
+def text(result: Result, every: bool = False) -> str:
+    """The whole report of a launch: what ran, its faults, its counters, its roofline card.
+
+    every: faults that follow from others are told whole as well, and not only named.
+    """
     parts = [_headline(result)]
     explained: set[Kind] = set()  # once each
-    for fault in sorted(result.faults, key=lambda fault: not fault.is_error):
-        parts.append(fault.text(WIDTH, lore=fault.kind not in explained))
-        explained.add(fault.kind)
+    for lead, others in by_cause(result.faults):
+        for fault in [lead, *others] if every else [lead]:
+            told = fault.text(WIDTH, lore=fault.kind not in explained)
+            parts.append(told if every or not others else f"{told}\n{_what_follows(others)}")
+            explained.add(fault.kind)
     if result.stopped:
         parts.append(f"The run ended early: {result.stopped}.")
     parts += [counters_text(result.counters), card(result).text()]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _what_follows(others: Sequence[Fault]) -> str:
+    head = f"  and    {len(others)} more that follow{'s' * (len(others) == 1)} from it:"
+    names = dict.fromkeys(in_short(fault) for fault in others)
+    lines = [
+        textwrap.fill(name, WIDTH, initial_indent="         - ", subsequent_indent=" " * 11)
+        for name in names
+    ]
+    return "\n".join([head, *lines])
 
 
 def verdict(results: Sequence[Result]) -> str:
@@ -57,7 +74,7 @@ def verdict(results: Sequence[Result]) -> str:
     errors, notes = _tally(results)
     seconds = sum(result.seconds for result in results)
     parts = [_plural(len(results), "launch", "launches")]
-    parts.append(_plural(errors, "fault") if errors else "no fault")
+    parts.append(_errors(results))
     if notes:
         parts.append(_plural(notes, "note"))
     return f"{', '.join(parts)} in {seconds:.1f} s"
@@ -91,11 +108,20 @@ def launch_as_json(result: Result) -> dict[str, Any]:
         "seconds": result.seconds,
         "stopped": result.stopped,
         "ok": result.ok,
-        "faults": [fault.to_json() for fault in result.faults],
+        "faults": [
+            fault.to_json()
+            | {"follows": _index(fault.root, result.faults) if fault.follows else None}
+            for fault in result.faults
+        ],
         "counters": result.counters.to_json(),
         "roofline": card(result).to_json(),
         "output": result.output,
     }
+
+
+def _index(root: Fault, faults: Sequence[Fault]) -> int | None:
+    """Where the fault that another follows from stands."""
+    return next((i for i, fault in enumerate(faults) if fault is root), None)
 
 
 def card(result: Result) -> Roofline:
@@ -168,7 +194,7 @@ def _shape(result: Result) -> str:
 def _headline(result: Result) -> str:
     launch, shape = result.launch, _shape(result)
     errors, notes = _tally([result])
-    found = _plural(errors, "fault") if errors else "no fault"
+    found = _errors([result])
     found += f", {_plural(notes, 'note')}" if notes else ""
     proof = "" if confirmed(launch.arch) else " (not confirmed on hardware)"
     on = f"{result.gpu.title}, {launch.arch}{proof}, completion {result.schedule}"
@@ -186,6 +212,18 @@ def _tally(results: Sequence[Result]) -> tuple[int, int]:
     faults = [fault for result in results for fault in result.faults]
     errors = sum(fault.is_error for fault in faults)
     return errors, len(faults) - errors
+
+
+def _errors(results: Sequence[Result]) -> str:
+    """ "no fault", "1 fault and 3 that follow from it", "2 faults"."""
+    errors = [[fault for fault in result.faults if fault.is_error] for result in results]
+    grouped = [pair for some in errors for pair in by_cause(some)]
+    follow = sum(len(others) for _, others in grouped)
+    found = _plural(len(grouped), "fault") if grouped else "no fault"
+    if follow:
+        verb, whom = "follows" if follow == 1 else "follow", "it" if len(grouped) == 1 else "them"
+        found += f" and {follow} that {verb} from {whom}"
+    return found
 
 
 def _unit(unit: str, number: int) -> str:

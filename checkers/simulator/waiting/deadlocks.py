@@ -58,13 +58,11 @@ def report(wave: Wave, polling: list[Group]) -> NoReturn:
     parked = wave.parked()
     for group in polling:
         group.parked_at = group.pc
-    for wait in parked:
-        wait.at_deadlock()
+    causes = [wait.at_deadlock() for wait in parked]
     waits = [(wait.reason(), groups) for wait, groups in parked.items()]
     for group in polling:
         wait = wave.polled_for(group)
-        if wait is not None:
-            wait.at_deadlock()
+        causes.append(wait.at_deadlock() if wait is not None else None)
         reason = wait.reason() if wait else "polls for something that never changes"
         waits.append((reason, [group]))
     found: dict[tuple, list[Waiting]] = {}
@@ -82,6 +80,7 @@ def report(wave: Wave, polling: list[Group]) -> NoReturn:
             f"{later} more blocks of the grid start only when these are done: if it is they who "
             "are waited for, try a smaller grid"
         )
+    # Where each wait has a fault of its own, these are why nobody goes on.
     first = _first_to_tell(parked, polling)
     wave.faults.report(
         Kind.DEADLOCK,
@@ -90,6 +89,7 @@ def report(wave: Wave, polling: list[Group]) -> NoReturn:
         site=instruction_of(wave.kernel, first.parked_at),
         details={"waiting": sentences},
         also=tuple(waiting.site for waiting in listed[:MOST]),
+        follows=causes[0] if all(causes) else None,
     )
     raise Stop("deadlock")
 

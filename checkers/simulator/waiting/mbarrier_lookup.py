@@ -10,7 +10,7 @@ import numpy as np
 from checkers.simulator.copies.shared_places import only, places, report_invalid, split
 from checkers.simulator.machine.group import Group
 from checkers.simulator.ptx.modifiers import Modifiers
-from checkers.simulator.reports.faults import Access, Kind
+from checkers.simulator.reports.faults import Access, Fault, Kind
 from checkers.simulator.waiting.clusters import Clusters
 from checkers.simulator.waiting.mbarriers import BYTES, LIMIT, NEVER, Mbarrier
 
@@ -35,6 +35,10 @@ class Mbarriers:
         self.dead: dict[tuple[int, int], tuple[int, Instruction]] = {}
         self.last_init: dict[int, int] = {}  # thread: the number of its last init in its block
         self._inits: dict[int, int] = {}  # block: how many
+        # The first fault of those that use one object before its init, or the inits of one thread
+        # with no release between them.
+        self.unborn: dict[tuple[int, int], Fault] = {}
+        self.unseen: dict[tuple[int, int, int], Fault] = {}
         wave.exit_checks.append(self._at_exit)
 
     def find(self, block: int, offset: int) -> Mbarrier | None:
@@ -181,7 +185,16 @@ def _not_live(part: Group, state: Mbarriers, block: int, offset: int, what: str)
         why = "after it was invalidated"
     if offset % BYTES:
         why = f"at byte {offset} of shared memory, no multiple of {BYTES}"
-    part.wave.faults.report(Kind.MBARRIER, f"{what} on an mbarrier {why}", group=part, other=other)
+    never = died is None and offset % BYTES == 0
+    told = part.wave.faults.report(
+        Kind.MBARRIER,
+        f"{what} on an mbarrier {why}",
+        group=part,
+        other=other,
+        follows=state.unborn.get((block, offset)) if never else None,
+    )
+    if never:
+        state.unborn.setdefault((block, offset), told.root)
 
 
 def _check_visible(part: Group, barrier: Mbarrier, what: str) -> None:
@@ -196,13 +209,17 @@ def _check_visible(part: Group, barrier: Mbarrier, what: str) -> None:
     blind = only(part, ~knows)
     far = bool((part.wave.block_of(threads[~knows]) != barrier.block).any())
     needed = "fence.mbarrier_init and a barrier of the cluster" if far else "a barrier of the block"
-    part.wave.faults.report(
+    unseen = part.wave.state(Mbarriers).unseen
+    inits = barrier.block, barrier.thread, barrier.init_stamp
+    told = part.wave.faults.report(
         Kind.MBARRIER,
         f"{what} on {barrier.name}, whose initialisation is not visible to this thread: "
         f"{needed} must stand between",
         group=blind,
         other=Access(barrier.thread, barrier.site, "mbarrier.init"),
+        follows=unseen.get(inits),
     )
+    unseen.setdefault(inits, told.root)
 
 
 def sem_and_scope(modifiers: Modifiers, sems: tuple[str, ...], default: str) -> str:

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from checkers.simulator.machine.wave import Wait
-from checkers.simulator.reports.faults import Access, Kind
+from checkers.simulator.memory.touched import Touched
+from checkers.simulator.reports.faults import Access, Fault, Kind
+from checkers.simulator.reports.places import learners_place
 from checkers.simulator.waiting import mbarrier_words as words
 
 if TYPE_CHECKING:
@@ -51,18 +53,20 @@ class PhaseWait(Wait):
         assert self.barrier is not None
         return words.why_not(self.barrier, self)
 
-    def at_deadlock(self) -> None:
+    def at_deadlock(self) -> Fault | None:
         """Names bytes that don't add up, or a parity not flipped, as a fault of their own."""
         assert self.barrier is not None
-        self.barrier.blame_bytes()
+        fault = self.barrier.blame_bytes()
         if self.skipped and self.site is not None:
-            self.barrier.report(
+            parity = self.barrier.report(
                 Kind.PHASE,
                 f"A wait on {self.barrier.name} is for parity {self.phase & 1}, as it did the last time: "
                 f"phase {self.phase - 1} lies between, with the other parity",
                 self.thread,
                 self.site,
             )
+            fault = fault or parity
+        return fault or self.barrier.blamed
 
 
 class Mbarrier:
@@ -103,6 +107,8 @@ class Mbarrier:
         self.trusted = np.zeros(wave.warps * 32, bool)  # threads known to have seen the init
         self.init_agent: Any = None
         self.init_time = 0
+        self.init_stamp = int(wave.clocks.stamp[thread >> 5])  # alike: no release between two inits
+        self.blamed: Fault | None = None  # a fault since which its counts or phases are not right
 
     # --- words -----------------------------------------------------------------------------------
 
@@ -121,11 +127,24 @@ class Mbarrier:
 
     # --- what happens to it ----------------------------------------------------------------------
 
-    def report(self, kind: Kind, message: str, thread: int | None, site: Instruction) -> None:
+    def report(
+        self,
+        kind: Kind,
+        message: str,
+        thread: int | None,
+        site: Instruction,
+        follows: Fault | None = None,
+    ) -> Fault:
         """A fault at this barrier, beside the place where it was initialised."""
         other = Access(self.thread, self.site, f"initialised with count {self.expected}")
         message = message[0].upper() + message[1:]
-        self.wave.faults.report(kind, message, thread=thread, site=site, other=other)
+        return self.wave.faults.report(
+            kind, message, thread=thread, site=site, other=other, follows=follows
+        )
+
+    def blame(self, fault: Fault) -> None:
+        """Its counts or phases are wrong from now on, because of a fault."""
+        self.blamed = self.blamed or fault
 
     def arrive(
         self,
@@ -171,7 +190,7 @@ class Mbarrier:
                 )
             self._advance()
             if count and several and self.phase > began:
-                self.report(
+                told = self.report(
                     Kind.MBARRIER,
                     f"The lanes of one warp complete phase {began} of {self.name} and arrive in "
                     f"the next one as well: it takes {self.expected} arrival"
@@ -179,6 +198,7 @@ class Mbarrier:
                     thread,
                     site,
                 )
+                self.blame(told)
                 several = False
 
     def expect(self, amount: int, thread: int | None, site: Instruction) -> None:
@@ -261,28 +281,33 @@ class Mbarrier:
     def blame_silence(self, phase: int) -> None:
         """Reports that a copy of this phase was never announced."""
         copy = self.last_copy
-        self.report(
+        told = self.report(
             Kind.EXPECT_TX,
             f"A copy that signals {self.name} is under way in phase {phase}, and nobody told the "
             "barrier to expect its bytes (expect_tx): it goes on without them",
             copy.thread,
             copy.site,
         )
+        self.wave.state(Touched).spoil(int(self.agent.who), phase + 1, told)
 
-    def blame_bytes(self) -> None:
+    def blame_bytes(self) -> Fault | None:
         """At a deadlock: reports EXPECT_TX when it is the bytes that are wrong."""
         if self.tx == 0:
-            return
+            return None
         told = [a for a in self.history if a.what == "expect"]
         came = [a for a in self.history if a.what == "complete"]
         at = (told or came or [Arrival("", 0, self.thread, self.site)])[-1]
-        if told and self.pending == 0 or not told:
-            self.report(
-                Kind.EXPECT_TX,
-                f"Phase {self.phase} of {self.name} can't complete: {words.bytes_of(self)}",
-                at.thread,
-                at.site,
-            )
+        if told and self.pending:
+            return None
+        before = self.blamed
+        same_line = before is not None and learners_place(at.site) == before.place
+        return self.report(
+            Kind.EXPECT_TX,
+            f"Phase {self.phase} of {self.name} can't complete: {words.bytes_of(self)}",
+            at.thread,
+            at.site,
+            before if same_line else None,
+        )
 
     def init_known_by(self, threads: np.ndarray) -> np.ndarray:
         """(k,) bool: whether they have synchronised with the thread that initialised it."""
@@ -338,21 +363,30 @@ class Mbarrier:
     def _completed_without_copies(self) -> None:
         operation, amount = next(iter(self.copies.items()))
         last = self.history[-1] if self.history else None
-        self.report(
+        told = self.report(
             Kind.EXPECT_TX,
             f"Phase {self.phase} of {self.name} completes while a copy of {amount} bytes that "
             "signals it is still in flight: nobody told the phase to expect these bytes",
             last.thread if last else None,
             operation.site,
         )
+        self.blame(told)
 
     def _too_many(self, count: int, thread: int | None, site: Instruction) -> None:
         detail = words.bytes_of(self)
-        self.report(
+        touched = self.wave.state(Touched)
+        # Its copies in flight are one operation of its agent for each phase.
+        time, flying = np.array([self.phase + 1]), bool(self.copies) and thread is not None
+        operation = (np.array([thread]), np.array([self.agent.who]), time)
+        told = self.report(
             Kind.MBARRIER,
             f"{count} more arrival{'s' if count > 1 else ''} at {self.name} than the "
             f"{self.expected} of phase {self.phase}"
             + (f", which is not over: {detail}" * bool(detail)),
             thread,
             site,
+            touched.cause(operation) if flying else None,
         )
+        self.blame(told)
+        if flying:
+            touched.note(operation, told)

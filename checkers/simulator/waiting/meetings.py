@@ -16,7 +16,7 @@ import numpy as np
 from checkers.simulator.machine.group import LANES, Group
 from checkers.simulator.machine.kernel import Step
 from checkers.simulator.machine.wave import Wait
-from checkers.simulator.reports.faults import Kind
+from checkers.simulator.reports.faults import Fault, Kind
 
 if TYPE_CHECKING:
     from checkers.simulator.machine.wave import Wave
@@ -81,10 +81,10 @@ class Meeting(Wait):
         """Whether nobody who has not exited is missing."""
         return not (self.wave.live[self.warps] & ~self.present).any()
 
-    def blame(self) -> None:
+    def blame(self) -> Fault:
         """Reports that some are missing."""
         warp, lane = np.argwhere(self.present)[0]
-        self.wave.faults.report(
+        return self.wave.faults.report(
             Kind.COLLECTIVE,
             f"{self.what} belongs to {self._whom()}, but {self._missing()} didn't take part.",
             thread=int(self.warps[warp]) * LANES + int(lane),

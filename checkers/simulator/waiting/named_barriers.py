@@ -17,7 +17,7 @@ import numpy as np
 from checkers.simulator.machine.kernel import instruction_of
 from checkers.simulator.machine.wave import Wait
 from checkers.simulator.memory.lanes import line_name, warps_name
-from checkers.simulator.reports.faults import Access, Kind, Severity
+from checkers.simulator.reports.faults import Access, Fault, Kind, Severity
 
 if TYPE_CHECKING:
     from checkers.simulator.machine.group import Group
@@ -51,10 +51,10 @@ class BarrierWait(Wait):
         assert self.barrier is not None
         return self.barrier.why_not()
 
-    def at_deadlock(self) -> None:
+    def at_deadlock(self) -> Fault | None:
         """A warp of which only a part has come is a fault of its own."""
         assert self.barrier is not None
-        self.barrier.blame_divergence()
+        return self.barrier.blame_divergence()
 
 
 class NamedBarrier:
@@ -269,21 +269,24 @@ class NamedBarrier:
                 part,
             )
 
-    def blame_divergence(self) -> None:
+    def blame_divergence(self) -> Fault | None:
         """At a deadlock: reports a warp of which only a part has come, unless the others would come
         if they were not held up elsewhere."""
         left_out = self.live() & ~self.arrived
         held = self.wave.held_up("bar", "warp")[self.first_warp : self.first_warp + len(left_out)]
         parted = self.arrived.any(axis=1) & left_out.any(axis=1) & ~(left_out & held).any(axis=1)
+        first: Fault | None = None
         for row in np.flatnonzero(parted).tolist():
             lane = int(np.flatnonzero(self.arrived[row])[0])
-            self.wave.faults.report(
+            told = self.wave.faults.report(
                 Kind.BARRIER,
                 f"Only {int(self.arrived[row].sum())} lanes of warp {row} come to barrier "
                 f"{self.number}: the barrier waits for the {int(left_out[row].sum())} others",
                 thread=(self.first_warp + row) * 32 + lane,
                 site=self.sites[row],
             )
+            first = first or told
+        return first
 
     def _tally(self) -> str:
         came = (int(self.complete_warps().sum()) + self.again) * 32

@@ -16,7 +16,7 @@ import numpy as np
 from checkers.simulator.machine.group import LANES, Group
 from checkers.simulator.machine.kernel import Step
 from checkers.simulator.machine.wave import Wait
-from checkers.simulator.reports.faults import Kind, Severity
+from checkers.simulator.reports.faults import Fault, Kind, Severity
 from checkers.simulator.waiting.meetings import Open
 
 if TYPE_CHECKING:
@@ -141,9 +141,9 @@ class WarpMeeting(Wait):
     def reason(self) -> str:
         return f"waits in {self.what} for {named(self.missing())} of its mask {self.mask:#010x}"
 
-    def at_deadlock(self) -> None:
+    def at_deadlock(self) -> Fault:
         """Reports that some never come."""
-        self.wave.faults.report(
+        return self.wave.faults.report(
             Kind.COLLECTIVE,
             f"{self.what} waits for all lanes of its mask {self.mask:#010x}, but "
             f"{named(self.missing())} never came to it.",
