@@ -213,6 +213,48 @@ def test_an_mbarrier_that_does_not_track_the_copy():
     assert "read_before_wait" in kinds(run(body + READ + "cp.async.wait_all;")[0])
 
 
+# 64 threads copy 16 bytes each; {arrive}, and all wait for the first phase.
+TRACKED = """
+    .shared .align 8 .b64 bar;
+    mov.u32 %r8, bar; setp.eq.u32 %p1, %r1, 0; mov.u32 %r9, 0;
+    @%p1 mbarrier.init.shared.b64 [%r8], {count}; bar.sync 0;
+    cp.async.cg.shared.global [%r4], [%rd2], 16;
+    {arrive}
+    W: mbarrier.try_wait.parity.shared.b64 %p3, [%r8], %r9; @!%p3 bra W;
+"""
+
+
+def hang(arrive: str, count: int = 64) -> str:
+    result, *_ = run(TRACKED.format(arrive=arrive, count=count) + READ)
+    (fault,) = [fault for fault in result.faults if fault.kind == "deadlock"]
+    return "\n".join(fault.details["waiting"])
+
+
+def test_a_hang_names_the_copies_that_no_mbarrier_tracks():
+    told = hang("")
+    assert "nobody has ever arrived at it; the cp.async of PTX line" in told
+    assert "(thread 0 and 63 more threads) was never tied to an mbarrier" in told
+
+
+def test_a_hang_names_the_arrivals_that_only_undo_themselves():
+    told = hang("cp.async.mbarrier.arrive.shared.b64 [%r8];")
+    assert "first adds to the count what it then takes" in told and "it has to be .noinc" in told
+    assert "never tied" not in told
+
+
+@pytest.mark.parametrize(
+    ("arrive", "count"),
+    [
+        ("cp.async.mbarrier.arrive.noinc.shared.b64 [%r8];", 65),  # one too few
+        ("cp.async.wait_all; mbarrier.arrive.shared.b64 %rd5, [%r8];", 65),  # waited for
+        ("mbarrier.arrive.shared.b64 %rd5, [%r8];", 65),  # it is threads that arrive
+    ],
+)
+def test_copies_are_not_named_where_something_else_is_missing(arrive, count):
+    told = hang(arrive, count)
+    assert "64 of 65 arrivals came" in told and "cp.async" not in told
+
+
 def test_many_blocks_at_once():
     x, out = aligned((64 * 4,), np.uint32), np.zeros(64 * 4, np.uint32)
     body = HEAD + COPY + "cp.async.wait_all; bar.sync 0;" + READ

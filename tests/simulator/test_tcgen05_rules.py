@@ -225,7 +225,20 @@ def test_the_result_is_read_only_after_the_commit_was_waited_for(schedule):
 
 def test_a_commit_that_is_missing_is_a_hang():
     _, result = run(*without(COMMIT))
+    (fault,) = [fault for fault in result.faults if fault.kind == "deadlock"]
+    line = next(i.line for i in result.kernel.instructions if "mma" in i.modifiers)
+    told = "\n".join(fault.details["waiting"])
+    assert f"the tcgen05.mma of PTX line {line} " in told
+    assert "(thread 0) was never committed to an mbarrier (tcgen05.commit)" in told
+
+
+def test_a_commit_to_another_barrier_is_not_called_missing():
+    other = COMMIT.replace("[bar]", "[spare]")
+    init = "@%p11 mbarrier.init.shared.b64 [spare], 1;"
+    parts = [init + other if part == COMMIT else part for part in GOOD]
+    _, result = run(".shared .align 8 .b64 spare;", *parts)
     assert "deadlock" in kinds(result)
+    assert "was never committed" not in str([fault.details for fault in result.faults])
 
 
 def test_a_store_is_waited_for_before_the_cells_are_read():

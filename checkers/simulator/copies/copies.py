@@ -221,6 +221,14 @@ class Copies:
         self.open[threads] = 0
         self.tracked[threads] = self.wave.clocks.agents("cp.async", threads).last()
 
+    def untracked(self, threads: np.ndarray) -> np.ndarray:
+        """Those of ``threads`` that have started copies which they have not waited for, and that no
+        mbarrier tracks."""
+        agents = self.wave.clocks.agents("cp.async", threads)
+        last = np.asarray(agents.last())
+        waited = self.wave.clocks.sees(threads, agents.who, last)
+        return threads[(last > self.tracked[threads]) & ~waited]
+
     def land_all_of(self, threads: np.ndarray) -> None:
         """All copies that these threads have started, in whatever group."""
         self._land_before(threads, np.full(len(threads), 1 << 40))

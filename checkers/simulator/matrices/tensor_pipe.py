@@ -34,6 +34,7 @@ class TensorPipe:
         self.wave = wave
         self.issued: dict[int, list[Operation]] = {}
         self.issuers: set[int] = set()
+        self.uncommitted: dict[int, Instruction] = {}  # thread: its first since its last commit
         self.last: dict[int, Any] = {}
         wave.exit_checks.append(self._at_exit)
 
@@ -51,6 +52,7 @@ class TensorPipe:
     ) -> None:
         """An operation of ``thread``, one of ``group``: ``action`` does it."""
         self.issuers.add(thread)
+        self.uncommitted.setdefault(thread, group.site)
         log = self.wave.log
         if log.enabled:
             log.start(group, action, "tensor", name, flops=flops)
@@ -87,6 +89,7 @@ class TensorPipe:
                 site=site,
                 severity=Severity.NOTE,
             )
+        self.uncommitted.pop(thread, None)
         agent, clocks = self.agent(thread), self.wave.clocks
         # Also what the thread knew when it issued: its operations came after that.
         knowledge = clocks.release(np.array([thread])).with_agent(agent, agent.last())

@@ -37,7 +37,8 @@ FOUND: dict[Kind, str] = {
     Kind.EXPECT_TX: "Announced and arrived bytes are kept for each phase: a phase that completes "
     "with a copy still in flight, or that hangs with bytes missing.",
     Kind.DEADLOCK: "No group can run, no engine has work, and waits that may time out changed "
-    "nothing. The report lists who waits for what.",
+    "nothing. The report lists who waits for what, and tcgen05 or cp.async work that was tied to no "
+    "mbarrier where that may be what is waited for.",
     Kind.BARRIER: "The sixteen barriers of a block compare what each warp asks of them: number, "
     "count of threads, form.",
     Kind.CLUSTER: "A block's shared memory is open to others from the first meeting of the "

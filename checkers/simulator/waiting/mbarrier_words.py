@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from checkers.simulator.memory.lanes import line_name
+import numpy as np
+
+from checkers.simulator.memory.lanes import line_name, thread_name
 
 if TYPE_CHECKING:
     from checkers.simulator.waiting.mbarriers import Mbarrier, PhaseWait
@@ -54,9 +56,66 @@ def why_not(barrier: Mbarrier, wait: PhaseWait) -> str:
         text += f"; last, an arrive at {line_name(arrivals[-1].site)}"
     elif not barrier.arrived_ever:
         text += "; nobody has ever arrived at it"
+    text += "".join(f"; {words}" for words in outstanding(barrier))
     if wait.first_time and barrier.phase == 0 and parity == 0 and not barrier.arrived_ever:
         text += (
             ". If it says that a buffer is empty: the first wait of a producer must ask for "
             "parity 1, which is true from the start"
         )
     return text
+
+
+def outstanding(barrier: Mbarrier) -> list[str]:
+    """Asynchronous work of its block that should perhaps have signalled it, and can't: what a barrier
+    waits for that was never arrived at, or until now by work of this kind."""
+    if not barrier.pending or any(a.what == "expect" for a in barrier.history):
+        return []
+    kind = barrier.last_arrival.opcode if barrier.last_arrival is not None else ""
+    found = []
+    if kind in ("", "tcgen05"):
+        found += _uncommitted(barrier)
+    if kind in ("", "cp"):
+        found += _untracked(barrier)
+    if barrier.raised is not None:
+        found.append(
+            f"the cp.async.mbarrier.arrive of {line_name(barrier.raised)} first adds to the count "
+            "what it then takes: to stand for arrivals that the init counts, it has to be .noinc"
+        )
+    return found
+
+
+def _uncommitted(barrier: Mbarrier) -> list[str]:
+    """tcgen05 operations after which no commit came. A pair's are issued by one of its two blocks."""
+    from checkers.simulator.matrices.tensor_pipe import TensorPipe
+
+    wave, found = barrier.wave, {}
+    cluster = barrier.block // wave.cluster_size
+    for thread, site in wave.state(TensorPipe).uncommitted.items():
+        if int(wave.block_of(np.int64(thread))) // wave.cluster_size == cluster:
+            found.setdefault(site, thread)
+    first = barrier.block * wave.warps_per_block * 32
+    return [
+        f"the {site.opcode}.{site.modifiers[0]} of {line_name(site)} "
+        f"({thread_name(wave, thread, first)}) was never committed to an mbarrier (tcgen05.commit)"
+        for site, thread in found.items()
+    ]
+
+
+def _untracked(barrier: Mbarrier) -> list[str]:
+    """cp.async copies after which their threads neither waited nor made an mbarrier wait."""
+    from checkers.simulator.copies.copies import Copies
+
+    wave = barrier.wave
+    copies, each = wave.state(Copies), wave.warps_per_block * 32
+    threads = np.arange(barrier.block * each, (barrier.block + 1) * each)
+    threads = threads[[site is not None for site in copies.sites[threads]]]
+    if not len(threads):
+        return []
+    left = copies.untracked(threads)
+    if not len(left):
+        return []
+    many = f" and {len(left) - 1} more threads" if len(left) > 1 else ""
+    return [
+        f"the cp.async of {line_name(copies.sites[left[0]])} ({thread_name(wave, int(left[0]))}{many}) "
+        "was never tied to an mbarrier (cp.async.mbarrier.arrive)"
+    ]

@@ -89,6 +89,8 @@ class Mbarrier:
         self.history: list[Arrival] = []
         self.last_history: list[Arrival] = []
         self.arrived_ever = False
+        self.last_arrival: Instruction | None = None
+        self.raised: Instruction | None = None  # a cp.async.mbarrier.arrive that is not .noinc
         self.last_copy: Any = None  # the last bulk copy that signals it, and in which phase
         self.last_copy_phase = 0
         self.copies: dict[Any, int] = {}  # operations in flight: bytes that they will bring
@@ -179,6 +181,7 @@ class Mbarrier:
             self._join(knowledge)
             self.history.append(Arrival("arrive", now, thread, site))
             self.arrived_ever = True
+            self.last_arrival = site
             self.pending -= now
             count -= now
             if self.pending == 0 and self.tx == 0 and not may_complete:
@@ -224,6 +227,7 @@ class Mbarrier:
             )
             return
         self.pending += count
+        self.raised = site
 
     def publish(self, knowledge: Any) -> None:
         """Knowledge that the phase's completion passes on, with no arrival of its own."""
