@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
+from checkers.cli import run
 from checkers.simulator.reports.faults import by_cause
 from checkers.simulator.reports.report import as_json, text
-from tests.simulator import pipelined_cute, test_pipelines
+from tests.simulator import pipelined_cute, test_pipelined_cute, test_pipelines
 from tests.simulator.test_pipelines import SCHEDULES, cp_async, tma
 
 
@@ -63,9 +65,7 @@ def test_two_missing_waits_are_two_faults(schedule):
 
 
 def test_the_last_store_is_not_overwritten_so_its_missing_wait_is_another_fault():
-    from tests.simulator.test_pipelined_cute import run
-
-    result, *_ = run("store wait")
+    result, *_ = test_pipelined_cute.run("store wait")
     assert told(result) == [("overwritten_in_flight", []), ("exit_in_flight", [])]
     assert result.faults[0].place.file == pipelined_cute.__file__
 
@@ -104,6 +104,15 @@ def test_a_report_names_what_follows_and_tells_it_whole_on_request():
     assert "  and    4 more that follow from it:\n         - The copy had not landed" in short
     assert "         - The block ended with work in flight, PTX line" in short
     assert max(map(len, short.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(("option", "whole"), [((), 1), (("--every-fault",), 4)])
+def test_the_command_tells_every_fault_whole_on_request(capsys, option, whole):
+    script = Path(__file__).parents[2] / "docs" / "examples" / "pipeline.py"
+    assert run(["simulate", *option, str(script), "wait"]) == 1
+    told = capsys.readouterr().out
+    assert told.count("FAULT  ") == whole
+    assert "1 launch, 1 fault and 3 that follow from it in" in told
 
 
 def test_json_has_every_fault_and_says_what_it_follows_from():
