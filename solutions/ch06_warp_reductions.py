@@ -34,14 +34,14 @@ def check_rows(x: torch.Tensor, longest: int) -> None:
         raise ValueError(f"x must be on the current CUDA device, got {x.device}")
     if x.dtype not in CUTE_DTYPE:
         raise ValueError(f"x must be float32, float16 or bfloat16, got {x.dtype}")
-    if x.dim() != 2 or (x.shape[1] > 1 and x.stride(1) != 1):
+    if x.dim() != 2 or x.stride(1) != 1:
         raise ValueError("x must be a matrix whose rows are contiguous: x.stride(1) == 1")
-    if (
-        x.shape[0] > 1 and x.stride(0) == 0
-    ):  # CuTe keeps a stride of 0 static, the kernels have none
+    if x.shape[0] > 1 and x.stride(0) == 0:
+        # CuTe keeps a stride of 0 static; the kernels are compiled for a dynamic one.
         raise ValueError("x's rows must lie apart, x.stride(0) > 0, and not be expanded from one")
     if not 1 <= x.shape[1] <= longest or x.shape[0] >= 2**31 - 1024:
-        raise ValueError(f"x must have 1 to {longest} columns, got {tuple(x.shape)}")
+        wanted = f"1 to {longest} columns, and fewer than 2**31 - 1024 rows"
+        raise ValueError(f"x must have {wanted}, got {tuple(x.shape)}")
 
 
 def current_stream() -> cuda.CUstream:
@@ -168,7 +168,8 @@ def warp_max_and_sum(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """m = max(x) and d = sum(exp(x - m)) of each row, one row a warp.
 
     x: (M, N) float32, float16 or bfloat16 on a CUDA device, rows contiguous, 1 <= N <= 1024.
-    Returns two (M, 1) float32 tensors; a row of only -inf has m = -inf and d = 0. Reads x once.
+    Returns two (M, 1) float32 tensors; a row of only -inf has m = -inf and d = 0, one with NaN has
+    d = NaN and any m. Reads x once.
     Raises ValueError naming what x must be.
     """
     check_rows(x, longest=1024)
@@ -266,7 +267,8 @@ def block_max_and_sum(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """m = max(x) and d = sum(exp(x - m)) of each row, one row a block.
 
     x: (M, N) float32, float16 or bfloat16 on a CUDA device, rows contiguous, 1 <= N <= 16384.
-    Returns two (M, 1) float32 tensors; a row of only -inf has m = -inf and d = 0. Reads x once.
+    Returns two (M, 1) float32 tensors; a row of only -inf has m = -inf and d = 0, one with NaN has
+    d = NaN and any m. Reads x once.
     Raises ValueError naming what x must be.
     """
     check_rows(x, longest=16384)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ import torch
 from checkers.chapters.parts.ch06_rows import max_and_sum
 from checkers.simulator.launch import simulating
 
-FOLDER = Path(__file__).parent.parent / "chapters" / "ch06_warp_reductions"
+ROOT = Path(__file__).parent.parent
+FOLDER = ROOT / "chapters" / "ch06_warp_reductions"
 SCHEDULES = ("latest", "earliest", "random:1", "random:2", "random:3")
 HOPPER_THREADS = 1024
 
@@ -66,6 +68,28 @@ def test_the_tables_cover_every_row_with_whole_warps_and_rows() -> None:
             assert row_threads & (row_threads - 1) == 0 and block_threads % row_threads == 0
 
 
+MEASURED = json.loads((ROOT / "docs" / "data" / "tune_ch06_h200.json").read_text())["rows"]
+
+
+def measured(grid: str, dtype: str, N: int) -> dict[tuple[int, int], float]:
+    """GB/s of each configuration: (threads a block, threads a row)."""
+    wanted = {"grid": grid, "dtype": dtype, "N": N}
+    rows = [row for row in MEASURED if "row_threads" in row and wanted.items() <= row.items()]
+    return {(row["block_threads"], row["row_threads"]): row["gb_s"] for row in rows}
+
+
+@pytest.mark.parametrize("N", [256, 512, 1024, 2048, 4096, 8192])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+def test_an_entry_is_what_the_measurements_choose(dtype, N):
+    table = solution().TABLE_16_BIT if dtype == "bfloat16" else solution().TABLE_32_BIT
+    chosen = table[min(longest for longest in table if N <= longest)]
+    large, small = measured("large", dtype, N), measured("small", dtype, N)
+    best = max(large.values())
+    assert large[chosen] >= 0.995 * best
+    if small:
+        assert chosen == max((c for c in small if large[c] >= 0.99 * best), key=small.__getitem__)
+
+
 @pytest.mark.parametrize(
     ("dtype", "entry"), [(dtype, i) for dtype, count in ENTRIES.items() for i in range(count)]
 )
@@ -85,7 +109,10 @@ def test_each_entry_of_a_table_gives_the_softmax_at_its_longest_and_just_below(d
     ("made", "says"),
     [
         (lambda: torch.empty(4, 8193, device="cuda"), "1 to 8192 columns"),
+        (lambda: torch.empty(4, 0, device="cuda"), "1 to 8192 columns"),
         (lambda: torch.empty(4, 8, device="cuda").T, "rows are contiguous"),
+        (lambda: torch.empty(1, 4, device="cuda").T, "rows are contiguous"),  # stride (1, 4)
+        (lambda: torch.empty(8, device="cuda"), "x must be a matrix"),
         (lambda: torch.empty(1, 8, device="cuda").expand(4, 8), "rows must lie apart"),
         (lambda: torch.empty(4, 8, device="cuda", dtype=torch.float64), "float32, float16 or"),
         (lambda: torch.empty(4, 8), "CUDA device"),
