@@ -12,6 +12,7 @@ from checkers.chapters.parts import ch02_rows
 from checkers.chapters.parts import ch06_diagnoses as diagnoses
 from checkers.chapters.parts import ch06_mistakes as mistakes
 from checkers.chapters.parts import ch06_rows as given
+from checkers.chapters.parts import ch06_softmax_diagnoses as softmax_diagnoses
 from checkers.exercise import Bench, Case, Exercise, Implementation, Rule, Rung
 
 # --- what the generated code must show -----------------------------------------------------------
@@ -179,7 +180,7 @@ SOFTMAX = Exercise(
         "e * exp(m_warp - m_row) / d_row. With one warp a row the first factor is 1.",
         "row, place = warp // warps, warp % warps; y = e * (scale * cute.arch.rcp_approx(d))",
     ),
-    diagnoses=diagnoses.ROWS,
+    diagnoses=softmax_diagnoses.ROWS,
     mistakes=mistakes.SOFTMAX,
     compile_cases=("row_a_block", "rows_share_a_block"),
     max_registers=160,

@@ -1,4 +1,5 @@
-"""What wrong reductions have in common: the probable mistakes of chapter 6, most telling first."""
+"""What wrong reductions have in common: the probable mistakes of chapter 6, most telling first.
+Those of its softmax are in ``ch06_softmax_diagnoses.py``."""
 
 from __future__ import annotations
 
@@ -7,12 +8,16 @@ from dataclasses import replace
 from checkers.chapters.parts.ch06_syntax import (
     barrier_in_an_if,
     called,
-    compares,
+    copies_unguarded,
+    fills_after_the_copy,
+    fills_with_a_number,
     fills_with_zero,
     first_exchange_after_exp,
+    maximum_from_a_number,
     names_a_mask,
     never_fills,
     nothing_subtracted,
+    rounds_to_16_bits,
 )
 from checkers.exercise import Diagnosis
 
@@ -80,6 +85,7 @@ OUT_OF_BOUNDS = Diagnosis(
     ROW,
     error="check:out_of_bounds",
 )
+UNGUARDED_COPY = replace(OUT_OF_BOUNDS, source=copies_unguarded)
 WRONG_MASK = Diagnosis(
     "The shuffle's mask and the lanes that execute it are not the same. All 32 lanes execute it here, "
     "so the mask names all 32: leave it out.",
@@ -99,6 +105,18 @@ PADDED_WITH_ZERO = Diagnosis(
     ROW,
     source=fills_with_zero,
 )
+PADDED_WITH_A_NUMBER = replace(
+    PADDED_WITH_ZERO,
+    says="The places past the end of a row hold a number. However small it is, it wins the maximum of a "
+    "row that holds smaller ones, or nothing but -inf. Only -inf wins over nothing, and exp(-inf) is 0.",
+    source=fills_with_a_number,
+)
+FILLED_TOO_LATE = replace(
+    PADDED_WITH_ZERO,
+    says="The registers are filled after the copy, so what was loaded is gone. Fill first: the copy then "
+    "overwrites what exists, and leaves the rest at -inf.",
+    source=fills_after_the_copy,
+)
 NOT_FILLED = Diagnosis(
     "A load that is switched off leaves its registers as they were, and nobody has set them: fill "
     "tXrX with -inf before the copy.",
@@ -111,6 +129,19 @@ SIXTEEN_BITS = Diagnosis(
     ROW,
     cases=frozenset({"whole_warp", "row_a_warp"}),
     passing=frozenset({"tail_1", "large_values", "scales"}),
+)
+ROUNDED_TO_16_BITS = Diagnosis(
+    "Something is rounded to 16 bits on the way. Convert once, right after loading, "
+    ".load().to(Float32), and stay in float32: m and d are float32.",
+    ROW,
+    source=rounds_to_16_bits,
+)
+FROM_A_NUMBER = Diagnosis(
+    "The maximum of a thread's own elements begins with a number, which wins where all of them are "
+    "smaller: begin with -Float32.inf.",
+    ROW,
+    cases=frozenset({"very_negative"}),
+    source=maximum_from_a_number,
 )
 NO_MAXIMUM = Diagnosis(
     "No maximum is subtracted before exp: exp(89) is already infinite in float32.",
@@ -136,8 +167,8 @@ ONLY_LANE_0 = Diagnosis(
     source=lambda tree: called(tree, "shuffle_sync_down") > 0,
 )
 UPPER_HALF = Diagnosis(
-    "Right while the row lies in lanes 0 to 15, wrong when the other half has elements: nobody is 16 "
-    "lanes apart. Five exchanges: 16, 8, 4, 2, 1.",
+    "Right while the row lies in lanes 0 to 15, wrong when the other half has elements: lanes 16 apart "
+    "never exchange, or some of the upper ones are left out. Five exchanges: 16, 8, 4, 2, 1.",
     BUTTERFLY,
     cases=frozenset({"whole_warp"}),
     passing=frozenset({"one_lane", "eight_lanes", "sixteen_lanes"}),
@@ -162,8 +193,9 @@ NOT_ALL_LANES = Diagnosis(
     passing=frozenset({"one_lane", "one_column"}),
 )
 COUNTED_TWICE = Diagnosis(
-    "Wrong even for a row of one element, whose sum is 1: something is counted twice. The distances are "
-    "16, 8, 4, 2 and 1; any other set brings back what a lane already has.",
+    "Wrong even for a row of one element, whose m is that element and whose d is exp(0) = 1. Is something "
+    "counted twice? The distances are 16, 8, 4, 2 and 1; any other set brings back what a lane already "
+    "has. Is m the maximum of x, beginning with -inf, and d the sum of exp(x - m), beginning with 0?",
     BUTTERFLY,
     cases=frozenset({"one_column"}),
 )
@@ -171,6 +203,11 @@ NEEDLESS_BARRIER = Diagnosis(
     "The 32 lanes of a warp exchange through registers: no barrier and no shared memory is needed.",
     BUTTERFLY,
     error="rule:no_barrier",
+)
+
+
+NEEDLESS_BARRIER_IN_BRANCH = replace(
+    NEEDLESS_BARRIER, error="fault:collective", source=barrier_in_an_if
 )
 
 
@@ -183,13 +220,18 @@ WARP: tuple[Diagnosis, ...] = (
     LOADED_TWICE,
     NEEDLESS_BARRIER,
     OUT_OF_BOUNDS,
+    NEEDLESS_BARRIER_IN_BRANCH,
     WRONG_MASK,
     NEVER_CAME,
     ONLY_LANE_0,
+    FILLED_TOO_LATE,
     PADDED_WITH_ZERO,
+    PADDED_WITH_A_NUMBER,
     NOT_FILLED,
     NO_MAXIMUM,
+    FROM_A_NUMBER,
     SIXTEEN_BITS,
+    ROUNDED_TO_16_BITS,
     WARP_MINUS_INF,
     UPPER_HALF,
     SUM_NOT_EXCHANGED,
@@ -221,6 +263,11 @@ WRONG_WRITE = Diagnosis(
     error="fault:race",
     source=lambda tree: called(tree, "barrier") == 1,
 )
+WRONG_PLACE = replace(
+    WRONG_WRITE,
+    says="Several warps write the same slot. A warp's slots are slots[row, place]: with row = warp // warps "
+    "and place = warp % warps no two warps share them.",
+)
 NO_BARRIER = Diagnosis(
     "A warp reads slots that another has not written yet: a barrier of the whole block is missing "
     "between the write and the read. (sync_warp waits for one warp only.)",
@@ -235,7 +282,12 @@ SLOTS_PAST_THE_END = Diagnosis(
     error="fault:uninitialised",
     source=lambda tree: called(tree, "barrier") == 1,
 )
-SLOTS_OUT_OF_BOUNDS = replace(SLOTS_PAST_THE_END, error="check:out_of_bounds")
+SLOTS_OUT_OF_BOUNDS = replace(
+    SLOTS_PAST_THE_END,
+    says="There are only as many slots as warps. Lane 0 alone writes, to its warp's slot, and only as many "
+    "lanes as there are warps have a pair to read. The others hold -inf and 0.",
+    error="check:out_of_bounds",
+)
 MISSING_LANES_ZERO = Diagnosis(
     "The lanes without a warp's pair hold 0 as their maximum: in a row of negative numbers that wins. "
     "They need -inf.",
@@ -257,14 +309,21 @@ UPSIDE_DOWN = Diagnosis(
     patterns=frozenset({"nan_everywhere"}),
 )
 OWN_PAIR = Diagnosis(
-    "The block's first warp decides alone: its pair is returned, not the row's.",
+    "Right where the first warp has all that counts: pairs of other warps are lost. Lane i reads the pair of "
+    "warp i, for all of the row's warps, and the row's pair is returned, not the warp's.",
     RESCALE,
     cases=frozenset({"rising", "whole_block"}),
     passing=frozenset({"falling", "one_warp", "one_column"}),
 )
+PAIRS_COUNTED_TWICE = Diagnosis(
+    "Wrong even for a row of one element, whose m is that element and whose d is exp(0) = 1. Is a pair "
+    "counted twice, or m taken for d? There are 8 pairs and 32 lanes: lanes without one hold (-inf, 0).",
+    SLOTS,
+    cases=frozenset({"one_column"}),
+)
 TOO_MANY_BARRIERS = Diagnosis(
-    "Maximum and sum travel one after the other. Let the pair (m, d) travel at once: what was summed "
-    "with a smaller maximum is rescaled, and one barrier is enough.",
+    "Two barriers or more, as when the maximum travels first and then the sum. Let the pair (m, d) travel "
+    "at once: what was summed with a smaller maximum is rescaled, and one barrier is enough.",
     RESCALE,
     error="rule:one_barrier",
 )
@@ -291,88 +350,5 @@ BLOCK: tuple[Diagnosis, ...] = (
     BLOCK_MINUS_INF,
     MISSING_LANES_ZERO,
     UNSCALED,
-)
-
-# --- softmax -------------------------------------------------------------------------------------
-
-WHOLE_WARP = Diagnosis(
-    "Right where a row has a warp or more, wrong where rows share one: the butterfly went on past the "
-    "row's lanes. threads_in_group=lanes stops it at the row's end.",
-    SHAPES,
-    cases=frozenset({"rows_share_a_warp", "scales"}),
-    passing=frozenset({"row_a_warp", "row_a_block"}),
-)
-SLOTS_OF_ANOTHER_ROW = Diagnosis(
-    "Right while a block has one row, wrong where it has two: each row has its own slots, and its "
-    "warps are counted from its first one: row = warp // warps, place = warp % warps.",
-    SHAPES,
-    cases=frozenset({"rows_share_a_block"}),
-    passing=frozenset({"row_a_warp", "row_a_block"}),
-)
-NOT_RESCALED = Diagnosis(
-    "The elements still count in units of their own warp's maximum: multiply e by exp(m_warp - m_row), "
-    "besides dividing by the row's sum.",
-    RESCALE,
-    cases=frozenset({"row_a_block"}),
-    passing=frozenset({"row_a_warp", "rows_share_a_warp", "all_equal"}),
-    patterns=frozenset({"rows_do_not_sum_to_one"}),
-)
-# A wrong sum is one factor for all elements of a row; elements left in their warp's units aren't.
-UNSCALED_SUM = replace(UNSCALED, patterns=frozenset({"row_factor"}))
-NOT_DIVIDED = Diagnosis(
-    "The rows do not sum to 1: the division by the row's sum is missing, or another sum was taken.",
-    SOFTMAX,
-    patterns=frozenset({"rows_do_not_sum_to_one"}),
-)
-ALL_ZERO = Diagnosis(
-    "Every element is zero. A kernel that stores zeros is no softmax: each row must sum to 1.",
-    SOFTMAX,
-    patterns=frozenset({"all_zero"}),
-)
-LAST_ROWS = Diagnosis(
-    "The last rows were never written: the grid has a block too few. Round up with cute.ceil_div.",
-    SHAPES,
-    patterns=frozenset({"unwritten"}),
-)
-ONE_WARP_KNOWS = Diagnosis(
-    "Only one warp computes the row's (m, d), and every warp needs it for its own elements. Let each "
-    "warp read all pairs: that costs nothing, and saves a second exchange.",
-    SLOTS,
-    source=lambda tree: compares(tree, "warp"),
-)
-
-
-ROWS: tuple[Diagnosis, ...] = (
-    LIBRARY,
-    NO_KERNEL,
-    INPUT_RETURNED,
-    NO_READS,
-    NO_WRITES,
-    NARROW,
-    NARROW_STORES,
-    LOADED_TWICE,
-    TOO_MANY_BARRIERS,
-    OUT_OF_BOUNDS,
-    BARRIER_IN_BRANCH,
-    WRONG_MASK,
-    NEVER_CAME,
-    REUSED_SLOTS,
-    WRONG_WRITE,
-    SLOTS_PAST_THE_END,
-    NO_BARRIER,
-    NO_BARRIER_UNWRITTEN,
-    LAST_ROWS,
-    ALL_ZERO,
-    ONE_WARP_KNOWS,
-    PADDED_WITH_ZERO,
-    NOT_FILLED,
-    WHOLE_WARP,
-    SIXTEEN_BITS,
-    ROWS_MINUS_INF,
-    NO_MAXIMUM,
-    SLOTS_OF_ANOTHER_ROW,
-    UNSCALED_SUM,
-    NOT_RESCALED,
-    UNSCALED,
-    NOT_DIVIDED,
+    PAIRS_COUNTED_TWICE,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from checkers.chapters.parts import ch06_diagnoses as why
+from checkers.chapters.parts import ch06_softmax_diagnoses as rows
 from checkers.exercise import Diagnosis, Mistake
 
 FILL = "    tXrX.fill(-tXrX.element_type.inf)"
@@ -53,10 +54,21 @@ WARP = (
         ),
     ),
     mistake("padded_with_zero", why.PADDED_WITH_ZERO, (FILL, "    tXrX.fill(0.0)")),
+    mistake("padded_with_a_number", why.PADDED_WITH_A_NUMBER, (FILL, "    tXrX.fill(-1e30)")),
     mistake("not_filled", why.NOT_FILLED, (FILL, "    pass")),
+    mistake("filled_too_late", why.FILLED_TOO_LATE, (LOAD, f"{LOAD}\n{FILL}")),
     mistake("no_predicate", why.OUT_OF_BOUNDS, (LOAD, "cute.copy(tiled_copy, tXgX, tXrX)")),
     mistake("no_maximum", why.NO_MAXIMUM, ("exp(x - origin,", "exp(x,")),
     mistake("minus_inf_minus_itself", why.MINUS_INF, (_ORIGIN, "origin = m")),
+    mistake("maximum_from_zero", why.FROM_A_NUMBER, ("MAX, -Float32.inf", "MAX, Float32(0.0)")),
+    mistake(
+        "needless_barrier_in_a_branch",
+        why.NEEDLESS_BARRIER_IN_BRANCH,
+        (
+            f"    {_ORIGIN}",
+            f"    if cute.arch.lane_idx() == 0:\n        cute.arch.barrier()\n    {_ORIGIN}",
+        ),
+    ),
     mistake(
         "own_maximum_of_each_lane",
         why.OWN_MAXIMUM,
@@ -69,6 +81,12 @@ WARP = (
         (_D, "d = e.reduce(cute.ReductionOp.ADD, Float32(0.0), 0)"),
     ),
     mistake("sum_in_16_bits", why.SIXTEEN_BITS, ("e.reduce(", "e.to(tXrX.element_type).reduce(")),
+    mistake(
+        "exp_in_16_bits",
+        why.ROUNDED_TO_16_BITS,
+        ("fastmath=True)", "fastmath=True).to(cutlass.Float16)"),
+        ("e.reduce(", "e.to(Float32).reduce("),
+    ),
     instead(
         "ready_made",
         why.TOOK_PYTORCH,
@@ -152,6 +170,12 @@ BLOCK = (
         why.MISSING_LANES_ZERO,
         ("m, d = -Float32.inf, Float32(0.0)", "m, d = Float32(0.0), Float32(0.0)"),
     ),
+    mistake(
+        "pairs_counted_four_times",
+        why.PAIRS_COUNTED_TWICE,
+        (_READ, "    m, d = slots[lane % WARPS, 0], slots[lane % WARPS, 1]\n"),
+    ),
+    mistake("last_warp_left_out", why.OWN_PAIR, ("lane < WARPS:", "lane < WARPS - 1:")),
     mistake("sums_not_scaled", why.UNSCALED, (_SCALED, "d")),
     mistake(
         "scaled_upside_down",
@@ -195,24 +219,40 @@ _STORE = "cute.copy(tiled_copy, tXrO, tXgO, pred=tXpX)"
 
 SOFTMAX = (
     mistake("padded_with_zero", why.PADDED_WITH_ZERO, (FILL, "    tXrX.fill(0.0)")),
+    mistake("padded_with_a_number", why.PADDED_WITH_A_NUMBER, (FILL, "    tXrX.fill(-1e30)")),
     mistake("not_filled", why.NOT_FILLED, (FILL, "    pass")),
     mistake("load_unguarded", why.OUT_OF_BOUNDS, (LOAD, "cute.copy(tiled_copy, tXgX, tXrX)")),
     mistake("store_unguarded", why.OUT_OF_BOUNDS, (_STORE, "cute.copy(tiled_copy, tXrO, tXgO)")),
     mistake(
-        "past_the_rows_lanes", why.WHOLE_WARP, (_LANES_MAX, _LANES_MAX.replace("=lanes", "=LANES"))
+        "past_the_rows_lanes", rows.WHOLE_WARP, (_LANES_MAX, _LANES_MAX.replace("=lanes", "=LANES"))
+    ),
+    mistake(
+        "slots_for_rows_of_one_warp",
+        rows.WHOLE_WARP,
+        ("if const_expr(warps > 1):", "if const_expr(True):"),
     ),
     mistake("no_barrier", why.NO_BARRIER, (_BARRIER, "")),
     mistake("barrier_of_a_warp", why.NO_BARRIER, (_BARRIER, "    cute.arch.sync_warp()\n")),
     mistake(
+        "place_is_the_warps_number",
+        rows.PLACE_PAST_THE_END,
+        ("slots[row, place, 0], slots[row, place, 1]", "slots[row, warp, 0], slots[row, warp, 1]"),
+    ),
+    mistake(
+        "row_and_place_exchanged",
+        why.WRONG_PLACE,
+        ("row, place = warp // warps, warp % warps", "row, place = warp % warps, warp // warps"),
+    ),
+    mistake(
         "slots_of_the_first_row",
-        why.SLOTS_OF_ANOTHER_ROW,
+        rows.SLOTS_OF_ANOTHER_ROW,
         ("slots[row, lane, 0], slots[row, lane, 1]", "slots[0, lane, 0], slots[0, lane, 1]"),
     ),
     mistake("sums_not_scaled", why.UNSCALED, (_SCALED, "d")),
-    mistake("elements_not_rescaled", why.NOT_RESCALED, (_SCALE, "scale = Float32(1.0)")),
+    mistake("elements_not_rescaled", rows.NOT_RESCALED, (_SCALE, "scale = Float32(1.0)")),
     mistake(
         "only_one_warp_knows",
-        why.ONE_WARP_KNOWS,
+        rows.ONE_WARP_KNOWS,
         (
             "    if lane < warps:\n",
             "    if warp == 0 and lane < warps:\n",
@@ -224,7 +264,17 @@ SOFTMAX = (
         (_ORIGIN, "origin = m"),
     ),
     mistake("no_maximum", why.NO_MAXIMUM, ("exp(x - origin,", "exp(x,")),
-    mistake("not_divided", why.NOT_DIVIDED, (_RESULT, "y = e * scale")),
+    mistake(
+        "log_of_the_sum",
+        rows.LOST_DIGITS,
+        ("    scale = Float32(1.0)\n", "    row_m = m\n"),
+        (f"        {_SCALE}", "        pass"),
+        (
+            _RESULT,
+            "y = cute.math.exp(x - (row_m + cute.math.log(d, fastmath=True)), fastmath=True)",
+        ),
+    ),
+    mistake("not_divided", rows.NOT_DIVIDED, (_RESULT, "y = e * scale")),
     mistake(
         "loaded_twice",
         why.LOADED_TWICE,
@@ -239,10 +289,10 @@ SOFTMAX = (
     ),
     mistake("sum_in_16_bits", why.SIXTEEN_BITS, ("e.reduce(", "e.to(tXrX.element_type).reduce(")),
     mistake("no_store", why.NO_WRITES, (f"    {_STORE}\n", ""), stage="codegen"),
-    mistake("stores_zeros", why.ALL_ZERO, (_RESULT, "y = e * 0.0")),
+    mistake("stores_zeros", rows.ALL_ZERO, (_RESULT, "y = e * 0.0")),
     mistake(
         "a_block_too_few",
-        why.LAST_ROWS,
+        rows.LAST_ROWS,
         ("grid=(cute.ceil_div(mX.shape[0], rows), 1, 1)", "grid=(mX.shape[0] // rows, 1, 1)"),
     ),
     instead(

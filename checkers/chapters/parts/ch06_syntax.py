@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 
 from checkers.grading import syntax
 
@@ -19,16 +20,68 @@ def called(tree: ast.AST, name: str) -> int:
     )
 
 
-def fills_with_zero(tree: ast.Module) -> bool:
-    """A register tensor is filled with 0 before the load."""
-    fills = [
+def methods(tree: ast.AST, name: str) -> list[ast.Call]:
+    """The calls of something's method ``name``, or of a module's function."""
+    return [
         node
         for node in ast.walk(tree)
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
-        and node.func.attr == "fill"
+        and node.func.attr == name
     ]
-    return any(fill.args and syntax.value_of(fill.args[0]) == 0 for fill in fills)
+
+
+def number(node: ast.AST) -> object:
+    """What syntax.value_of says of it, or of x in Float32(x)."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        inner = number(node.operand)
+        return -inner if isinstance(inner, (int, float)) else inner
+    if isinstance(node, ast.Call) and len(node.args) == 1 and not node.keywords:
+        name = getattr(node.func, "id", getattr(node.func, "attr", ""))
+        if name in ("Float32", "Float16", "BFloat16"):
+            return number(node.args[0])
+    return syntax.value_of(node)
+
+
+def fills_with_zero(tree: ast.Module) -> bool:
+    """A register tensor is filled with 0 before the load."""
+    return any(fill.args and number(fill.args[0]) == 0 for fill in methods(tree, "fill"))
+
+
+def fills_with_a_number(tree: ast.Module) -> bool:
+    """A register tensor is filled with something finite."""
+    values = [number(fill.args[0]) for fill in methods(tree, "fill") if fill.args]
+    return any(isinstance(value, (int, float)) and math.isfinite(value) for value in values)
+
+
+def fills_after_the_copy(tree: ast.Module) -> bool:
+    """What was loaded is overwritten: the first copy stands above a fill."""
+    copies = [call.lineno for call in methods(tree, "copy")]
+    return any(copies and fill.lineno > min(copies) for fill in methods(tree, "fill"))
+
+
+def copies_unguarded(tree: ast.Module) -> bool:
+    """A copy has no predicate."""
+    return any(
+        all(keyword.arg != "pred" for keyword in call.keywords) for call in methods(tree, "copy")
+    )
+
+
+def maximum_from_a_number(tree: ast.Module) -> bool:
+    """The maximum of a thread's own elements begins with something finite."""
+    begins = (
+        number(call.args[1])
+        for call in methods(tree, "reduce")
+        if len(call.args) > 1 and getattr(call.args[0], "attr", "") == "MAX"
+    )
+    return any(isinstance(value, (int, float)) and math.isfinite(value) for value in begins)
+
+
+def rounds_to_16_bits(tree: ast.Module) -> bool:
+    """Something is converted to a 16-bit type, or to that of a tensor's elements."""
+    types = (call.args[0] for call in methods(tree, "to") if call.args)
+    names = (getattr(to, "attr", getattr(to, "id", "")) for to in types)
+    return any(name in ("Float16", "BFloat16", "element_type") for name in names)
 
 
 def never_fills(tree: ast.Module) -> bool:
