@@ -24,7 +24,12 @@ def butterfly(lane: int = 5) -> str:
     side, left, top, pitch = 20, 92, 58, 50
     canvas = Canvas(left + 32 * side + 122, top + 5 * pitch + side + 18)
     canvas.text(
-        14, 20, f"whose values lane {lane} holds (blue), and its partner (orange)", 13, INK, "start"
+        14,
+        20,
+        f"blue: lanes whose values lane {lane} has combined; orange: those that its partner has",
+        13,
+        INK,
+        "start",
     )
     for other in range(32):
         canvas.text(left + (other + 0.5) * side, top - 9, str(other), 8.5, FAINT)
