@@ -162,7 +162,7 @@ BLOCK = (
     ),
     mistake(
         "slots_past_the_end",
-        why.SLOTS_PAST_THE_END,
+        why.SLOTS_OUT_OF_BOUNDS,
         (_READ, "    m, d = slots[lane, 0], slots[lane, 1]\n"),
     ),
     mistake(
