@@ -286,7 +286,7 @@ def row_pair(m, d, slots: cute.Tensor, mbar: cute.Pointer, tile: cutlass.Constex
     ms, ds = (cute.make_rmem_tensor((each,), Float32) for _ in range(2))
     ms.fill(-Float32.inf)
     ds.fill(0.0)
-    ### BEGIN SOLUTION send and wait, in a cluster or a block; ms and ds; combine them (18 lines)
+    ### BEGIN SOLUTION send and wait, in a cluster or a block; ms and ds; combine them (19 lines)
     if const_expr(tile.blocks > 1):
         if warp == 0:
             with cute.arch.elect_one():
