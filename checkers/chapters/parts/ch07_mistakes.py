@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from checkers.chapters.parts import ch07_diagnoses as known
+from checkers.chapters.parts import ch07_diagnoses as diagnoses
+from checkers.chapters.parts import ch07_exchange as known
 from checkers.exercise import Diagnosis, Mistake
 
 
@@ -150,10 +151,10 @@ SOFTMAX: tuple[Mistake, ...] = (
     swap("not_divided", "The division is missing", (S_SCALE, S_SCALE.partition(" * ")[0])),
     swap("divided_by_its_own_sum", "The warp's own sum", ("rcp_approx(row_d)", "rcp_approx(d)")),
     swap("padded_with_zero", "must bring -inf", ("tXpX, -math.inf)", "tXpX, 0.0)")),
-    swap("no_block_barrier", known.NO_BLOCK_BARRIER, ("        cute.arch.barrier()\n", "")),
+    swap("no_block_barrier", diagnoses.NO_BLOCK_BARRIER, ("        cute.arch.barrier()\n", "")),
     swap(
         "one_row_of_slots",
-        known.ROW_FORGOTTEN,
+        diagnoses.ROW_FORGOTTEN,
         (
             "            slots[row, place, 0], slots[row, place, 1] = m, d",
             "            slots[0, place, 0], slots[0, place, 1] = m, d",
