@@ -76,17 +76,6 @@ FENCED = "    if tidx == 0:\n" + mistakes.INIT + "    cute.arch.mbarrier_init_fe
             ],
         ),
         (
-            "check:timeout",
-            "All lanes send the same pair",
-            [
-                (
-                    GUARDED_SEND,
-                    "    for peer in range(tile.blocks):\n"
-                    + mistakes.SEND.replace("lane)", "Int32(peer))"),
-                )
-            ],
-        ),
-        (
             "check:out_of_bounds fault:out_of_bounds",
             "beyond the last slot",
             [("rank * tile.warps + warp", "warp * tile.warps + rank")],

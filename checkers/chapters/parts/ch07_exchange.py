@@ -239,8 +239,6 @@ ALL_SEND = Diagnosis(
     error="check:race",
     source=syntax.all_of(unguarded(SEND, ast.If), unguarded(SEND, ast.With)),
 )
-# The simulator has 32 times the stores to follow, and may not be done in time.
-ALL_SEND_FOR_LONG = replace(ALL_SEND, error="check:timeout")
 EMPTY_SLOT = Diagnosis(
     "A slot is read into which nobody has sent: each warp's pair goes to every block of the "
     "cluster, its own included.",
@@ -312,5 +310,4 @@ EXCHANGE = (
     WRONG_PEER,
     BEYOND_SLOTS,
     ALL_SEND,
-    ALL_SEND_FOR_LONG,
 )
