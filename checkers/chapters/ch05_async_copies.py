@@ -10,6 +10,7 @@ import torch
 from checkers.chapters.parts import ch05_bulk as bulk
 from checkers.chapters.parts import ch05_pipelined as pipelined
 from checkers.chapters.parts import ch05_ring as ring
+from checkers.chapters.parts import ch05_ring_mistakes as ring_mistakes
 from checkers.chapters.parts.ch05_cases import (
     bytes_moved,
     call_on_view,
@@ -278,7 +279,7 @@ RING = Exercise(
     floors=(Floor(matrix("whole_tiles", "", 32, 512, "bfloat16", blocks=2), bytes_moved),),
     hints=ring.HINTS,
     diagnoses=ring.DIAGNOSES,
-    mistakes=ring.MISTAKES,
+    mistakes=ring_mistakes.MISTAKES,
     compile_cases=("many_rounds",),
     max_registers=128,
 )

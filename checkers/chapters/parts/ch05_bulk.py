@@ -7,6 +7,9 @@ import ast
 from checkers.chapters.parts.ch05_common import (
     ANY_KERNEL,
     assigned,
+    counts_up,
+    flipped_before,
+    for_several_threads,
     init_counts,
     stands_before,
     within,
@@ -39,6 +42,13 @@ NOT_INITIALISED = Diagnosis(
     source=syntax.no_call(INIT),
     error="fault:mbarrier",
 )
+ALL_INITIALISE = Diagnosis(
+    "Every thread initialises the barrier, also when others use it already: one thread does, "
+    "`if tidx == 0`.",
+    WHO,
+    source=syntax.all_of(syntax.has_call(INIT), syntax.negated(within(INIT, ast.If, ast.With))),
+    error="fault:mbarrier",
+)
 NOT_MET = Diagnosis(
     "Some threads come to the barrier before it is initialised: after mbarrier_init_fence() the "
     "block has to meet, cute.arch.barrier().",
@@ -58,6 +68,7 @@ NO_FENCE = Diagnosis(
 DIAGNOSES: tuple[Diagnosis, ...] = (
     *ANY_KERNEL,
     NOT_INITIALISED,
+    ALL_INITIALISE,
     NOT_MET,
     NO_FENCE,
     Diagnosis(
@@ -74,6 +85,34 @@ DIAGNOSES: tuple[Diagnosis, ...] = (
             syntax.has_call(EXPECT), syntax.negated(within(EXPECT, ast.If, ast.With))
         ),
         error="fault:",
+    ),
+    Diagnosis(
+        "Only the thread that starts the copy arrives, so the count of mbarrier_init is 1.",
+        WHO,
+        source=init_counts("mbar", "1"),
+        error="fault:mbarrier",
+    ),
+    Diagnosis(
+        "The phase flips before the wait: the first copy's phase has parity 0. Flip after reading.",
+        PHASES,
+        source=flipped_before(WAIT),
+        error=EARLY,
+    ),
+    Diagnosis(
+        "More threads arrive than the barrier counts: one thread arrives in each round, the one that "
+        "starts the copy. Waiting is no arrival, and needs none after it.",
+        WHO,
+        source=syntax.any_of(
+            for_several_threads(EXPECT),
+            syntax.all_of(syntax.has_call(EXPECT), syntax.has_call(f"{ARCH}.mbarrier_arrive")),
+        ),
+        error="fault:mbarrier",
+    ),
+    Diagnosis(
+        "A parity is one bit, 0 or 1: phase ^= 1 flips it, phase += 1 counts on.",
+        PHASES,
+        source=counts_up("phase"),
+        error="fault:phase",
     ),
     Diagnosis(
         "The phase doesn't flip: the wait is for a phase that is over long ago, and returns at once.",
@@ -134,6 +173,32 @@ DIAGNOSES: tuple[Diagnosis, ...] = (
         error=STUCK,
     ),
     Diagnosis(
+        "The wait stands above the copy: it waits for what nobody has asked for yet.",
+        PHASES,
+        source=stands_before(WAIT, EXPECT),
+        error=STUCK,
+    ),
+    Diagnosis(
+        "Not all threads come to cute.arch.barrier(), and it lets none go on before all have come: "
+        "no `if` around it.",
+        WHO,
+        source=within(f"{ARCH}.barrier", ast.If),
+        error=STUCK,
+    ),
+    Diagnosis(
+        "All wait for a phase that nobody ends: in every round one thread arrives, with the bytes, "
+        "and each thread waits once.",
+        PHASES,
+        error=STUCK,
+    ),
+    Diagnosis(
+        "Everything is NaN, so what was stored never came from the tile: copy gX to sX, then read "
+        "tXsX into tXrX.",
+        ONE_INSTRUCTION,
+        patterns=frozenset({"nan_everywhere"}),
+        error="check:values",
+    ),
+    Diagnosis(
         "The next copy overwrites the tile while slower threads still read it: the block has to "
         "meet, cute.arch.barrier(), after reading.",
         PHASES,
@@ -174,6 +239,65 @@ MISTAKES: tuple[Mistake, ...] = (
         "waits for more arrivals than come",
         replace=(("mbarrier_init(mbar, 1)", "mbarrier_init(mbar, THREADS)"),),
     ),
+    Mistake(
+        "all_threads_initialise",
+        "run",
+        "Every thread initialises the barrier",
+        replace=(
+            ("    if tidx == 0:\n        cute.arch.mbarrier_init(", "    cute.arch.mbarrier_init("),
+        ),
+    ),
+    Mistake(
+        "all_arrive_after_waiting",
+        "run",
+        "More threads arrive than the barrier counts",
+        replace=((WAITS, WAITS + "        cute.arch.mbarrier_arrive(mbar)\n"),),
+    ),
+    Mistake(
+        "a_warp_copies",
+        "run",
+        "More threads arrive than the barrier counts",
+        replace=(("        if tidx == 0:\n" + EXPECTS, "        if tidx < 32:\n" + EXPECTS),),
+    ),
+    Mistake(
+        "waits_before_copying",
+        "run",
+        "The wait stands above the copy",
+        replace=(
+            (WAITS, ""),
+            ("        if tidx == 0:\n" + EXPECTS, WAITS + "        if tidx == 0:\n" + EXPECTS),
+        ),
+    ),
+    Mistake(
+        "one_thread_meets",
+        "run",
+        "no `if` around it",
+        replace=((ALL_READ, "        if tidx == 0:\n            cute.arch.barrier()\n"),),
+    ),
+    Mistake(
+        "copies_once",
+        "run",
+        "a phase that nobody ends",
+        replace=(
+            (
+                "        if tidx == 0:\n" + EXPECTS,
+                "        if tidx == 0 and tile == bidx:\n" + EXPECTS,
+            ),
+        ),
+    ),
+    Mistake(
+        "phase_counts_up",
+        "run",
+        "phase += 1 counts on",
+        replace=(("phase ^= 1", "phase += 1"),),
+    ),
+    Mistake(
+        "flips_before_waiting",
+        "run",
+        "The phase flips before the wait",
+        replace=(("        phase ^= 1\n", ""), (WAITS, "        phase ^= 1\n" + WAITS)),
+    ),
+    Mistake("never_reads", "run", "never came from the tile", replace=((READS, ""),)),
     Mistake(
         "no_expect",
         "run",

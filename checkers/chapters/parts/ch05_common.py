@@ -94,6 +94,80 @@ def within(name: str, *kinds: type[ast.AST]) -> Predicate:
     return predicate
 
 
+def called_less_than(times: int, name: str) -> Predicate:
+    """``name`` is called in fewer places than that."""
+    return lambda tree: len(syntax.calls(tree, name)) < times
+
+
+def constant_index(name: str, position: int) -> Predicate:
+    """Some call of ``name`` takes a part whose last index is a number, as argument ``position``."""
+
+    def last(index: ast.expr) -> ast.expr:
+        return index.elts[-1] if isinstance(index, ast.Tuple) and index.elts else index
+
+    return lambda tree: any(
+        position < len(call.args)
+        and isinstance(call.args[position], ast.Subscript)
+        and isinstance(last(call.args[position].slice), ast.Constant)
+        for call in syntax.calls(tree, name)
+    )
+
+
+def remainder_of_a_difference(tree: ast.Module) -> bool:
+    """``(a - b) % c`` stands somewhere, with nothing added in the parentheses."""
+    return any(
+        isinstance(node, ast.BinOp)
+        and isinstance(node.op, ast.Mod)
+        and isinstance(node.left, ast.BinOp)
+        and isinstance(node.left.op, ast.Sub)
+        and isinstance(node.left.left, ast.Name)
+        for node in ast.walk(tree)
+    )
+
+
+def counts_up(name: str) -> Predicate:
+    """``name += ...`` stands somewhere."""
+    return lambda tree: any(
+        isinstance(node, ast.AugAssign)
+        and isinstance(node.op, ast.Add)
+        and ast.unparse(node.target) == name
+        for node in ast.walk(tree)
+    )
+
+
+def flipped_before(name: str) -> Predicate:
+    """``phase ^= 1`` stands above the first call of ``name``."""
+
+    def predicate(tree: ast.Module) -> bool:
+        flips = [
+            node.lineno
+            for node in ast.walk(tree)
+            if isinstance(node, ast.AugAssign) and ast.unparse(node) == "phase ^= 1"
+        ]
+        line = first_line(tree, name)
+        return line is not None and any(flip < line for flip in flips)
+
+    return predicate
+
+
+def for_several_threads(name: str) -> Predicate:
+    """Some call of ``name`` stands under an ``if`` that compares with < or >, and elects no lane."""
+
+    def predicate(tree: ast.Module) -> bool:
+        within_if = [
+            statement
+            for statement in ast.walk(tree)
+            if isinstance(statement, ast.If)
+            and isinstance(statement.test, ast.Compare)
+            and isinstance(statement.test.ops[0], (ast.Lt, ast.LtE, ast.Gt, ast.GtE))
+        ]
+        return not within(name, ast.With)(tree) and any(
+            syntax.calls(ast.Module([statement], []), name) for statement in within_if
+        )
+
+    return predicate
+
+
 def in_a_loop_over_tiles(name: str) -> Predicate:
     """Some call of ``name`` stands in a loop whose variable is called tile."""
 
@@ -134,6 +208,34 @@ def assigned(name: str, *texts: str) -> Predicate:
         ast.unparse(node.targets[0]) == name and ast.unparse(node.value) in wanted
         for node in ast.walk(tree)
         if isinstance(node, ast.Assign)
+    )
+
+
+def first_phases(*wanted: str) -> Predicate:
+    """The phases that ``stage, phase = ...`` begins with, in the order of the source: numbers,
+    bare or in cutlass.Int32. The producer's comes first."""
+
+    def predicate(tree: ast.Module) -> bool:
+        pairs = [
+            node
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Assign)
+            and isinstance(node.value, ast.Tuple)
+            and ast.unparse(node.targets[0]) in ("(stage, phase)", "stage, phase")
+        ]
+        values = [node.value.elts[-1] for node in sorted(pairs, key=lambda node: node.lineno)]
+        numbers = [v.args[0] if isinstance(v, ast.Call) and v.args else v for v in values]
+        return [ast.unparse(number) for number in numbers] == list(wanted)
+
+    return predicate
+
+
+def keyword_is(name: str, keyword: str, text: str) -> Predicate:
+    """Some call of ``name`` has just this text as its keyword argument ``keyword``."""
+    return lambda tree: any(
+        given.arg == keyword and ast.unparse(given.value) == text
+        for call in syntax.calls(tree, name)
+        for given in call.keywords
     )
 
 

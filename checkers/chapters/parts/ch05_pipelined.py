@@ -8,9 +8,11 @@ from dataclasses import replace
 from checkers.chapters.parts.ch05_common import (
     ANY_KERNEL,
     argument_is,
-    argument_mentions,
+    called_less_than,
+    constant_index,
     in_a_loop_over_tiles,
     loop_without_step,
+    remainder_of_a_difference,
     stands_before,
     within,
 )
@@ -34,6 +36,13 @@ GROUPS, AHEAD, PAST_THE_END = "Groups", "How far ahead", "Past the end"
 
 EARLY = "fault:read_before_wait"
 
+NO_PROLOGUE = Diagnosis(
+    "Nothing is started before the loop: when the first round waits, STAGES - 1 tiles have to be on "
+    "their way already.",
+    AHEAD,
+    source=called_less_than(2, "start_copy"),
+    error="rule:asynchronous",
+)
 NO_ATOM = syntax.no_call("cutlass.cute.nvgpu.cpasync.CopyG2SOp")
 THROUGH_REGISTERS = Diagnosis(
     "The copy atom loads into registers and stores from there: the thread waits. The atom that goes "
@@ -51,6 +60,15 @@ DIAGNOSES: tuple[Diagnosis, ...] = (
         stage="compile",
         error="expects pred",
     ),
+    Diagnosis(
+        "How many groups may be pending is built into the instruction: wait_group takes a number "
+        "known while tracing, STAGES - 2, and no value of the GPU.",
+        GROUPS,
+        stage="compile",
+        error="bad_cast",
+    ),
+    NO_PROLOGUE,
+    replace(NO_PROLOGUE, error="fault:uninitialised"),
     THROUGH_REGISTERS,
     replace(THROUGH_REGISTERS, stage="run", source=NO_ATOM, error=""),
     Diagnosis(
@@ -98,7 +116,7 @@ DIAGNOSES: tuple[Diagnosis, ...] = (
     Diagnosis(
         "Always the same stage is read: the tile of this round is in tXsX[None, None, None, stage].",
         AHEAD,
-        source=syntax.negated(argument_mentions("cute.autovec_copy", 0, "stage")),
+        source=constant_index("cute.autovec_copy", 0),
         error=EARLY,
     ),
     Diagnosis(
@@ -109,8 +127,26 @@ DIAGNOSES: tuple[Diagnosis, ...] = (
         error=EARLY,
     ),
     Diagnosis(
+        "Two copies go into one stage, or into one that is not read yet: the tile that is STAGES - 1 "
+        "rounds ahead belongs into (stage + STAGES - 1) % STAGES.",
+        AHEAD,
+        error=f"check:race fault:race {EARLY}",
+    ),
+    Diagnosis(
         "Too few groups are committed when the first round waits: start STAGES - 1 tiles before the "
         "loop, or wait_group(STAGES - 2) has nothing to wait for.",
+        AHEAD,
+        source=syntax.negated(
+            syntax.any_of(
+                argument_is("cutlass.range_constexpr", 0, "STAGES - 1"),
+                argument_is("range", 0, "STAGES - 1"),
+            )
+        ),
+        error=EARLY,
+    ),
+    Diagnosis(
+        "What is read is still under way: round r reads stage r % STAGES, and tile r + STAGES - 1 "
+        "went into the stage of round r - 1. Count the groups that are newer than the tile.",
         AHEAD,
         error=EARLY,
     ),
@@ -119,6 +155,13 @@ DIAGNOSES: tuple[Diagnosis, ...] = (
         "block has given its shared memory back. Wait for group 0 after the loop.",
         PAST_THE_END,
         error="fault:exit_in_flight",
+    ),
+    Diagnosis(
+        "The stage has a negative number: in the GPU's integers -1 % STAGES is -1. Add before the "
+        "remainder, (stage + STAGES - 1) % STAGES.",
+        AHEAD,
+        source=remainder_of_a_difference,
+        error="check:out_of_bounds",
     ),
     Diagnosis(
         "Vectors past the end were read: give the copy pred=tXpX.",
@@ -136,6 +179,19 @@ DIAGNOSES: tuple[Diagnosis, ...] = (
         "that is read STAGES - 1 rounds later. It belongs into (stage + STAGES - 1) % STAGES.",
         AHEAD,
         error="fault:uninitialised",
+    ),
+    Diagnosis(
+        "finish_tile stores what stands in tXrX, and the stage is read into it later: read first.",
+        AHEAD,
+        source=stands_before("finish_tile", "cute.autovec_copy"),
+        error="check:values",
+    ),
+    Diagnosis(
+        "Everything is NaN, so tXrX was stored without anything in it: the stage has to be read, "
+        "cute.autovec_copy(tXsX[None, None, None, stage], tXrX).",
+        AHEAD,
+        patterns=frozenset({"nan_everywhere"}),
+        error="check:values",
     ),
     Diagnosis(
         "Right with one block, wrong with several: the tile that is STAGES - 1 rounds ahead lies "
@@ -159,6 +215,11 @@ WAITS = "        cute.arch.cp_async_wait_group(STAGES - 2)"
 COMMITS = "    cute.arch.cp_async_commit_group()\n"
 COPIES = "    cute.copy(tiled_copy, tXgX, tXsX, pred=tXpX)\n"
 READS = "        cute.autovec_copy(tXsX[None, None, None, stage], tXrX)\n"
+FINISHES = "        finish_tile(tiled_copy, store, tXrX, mO, tile)\n"
+PROLOGUE = (
+    "    for stage in cutlass.range_constexpr(STAGES - 1):\n"
+    "        start_copy(tiled_copy, mX, tXsX[None, None, None, stage], bidx + stage * grid)\n"
+)
 STARTS = (
     "        start_copy(tiled_copy, mX, tXsX[None, None, None, free], tile + (STAGES - 1) * grid)\n"
 )
@@ -189,6 +250,43 @@ MISTAKES: tuple[Mistake, ...] = (
         "run",
         "start STAGES - 1 tiles before the loop",
         replace=(("range_constexpr(STAGES - 1):", "range_constexpr(STAGES - 2):"),),
+    ),
+    Mistake(
+        "no_prologue",
+        "run",
+        "Nothing is started before the loop",
+        replace=((PROLOGUE, ""),),
+    ),
+    Mistake(
+        "stage_before_by_subtraction",
+        "run",
+        "The stage has a negative number",
+        replace=(("(stage + STAGES - 1) % STAGES", "(stage - 1) % STAGES"),),
+    ),
+    Mistake(
+        "stages_modulo_another_number",
+        "run",
+        "What is read is still under way",
+        replace=(("stage = (stage + 1) % STAGES", "stage = (stage + 1) % (STAGES - 1)"),),
+    ),
+    Mistake(
+        "starts_in_the_next_stage",
+        "run",
+        "Two copies go into one stage",
+        replace=(("free = (stage + STAGES - 1) % STAGES", "free = (stage + 1) % STAGES"),),
+    ),
+    Mistake("never_reads", "run", "stored without anything in it", replace=((READS, ""),)),
+    Mistake(
+        "finishes_before_reading",
+        "run",
+        "the stage is read into it later",
+        replace=((READS, ""), (FINISHES, FINISHES + READS)),
+    ),
+    Mistake(
+        "waits_for_a_dynamic_number",
+        "compile",
+        "a number known while tracing",
+        replace=((WAITS, WAITS.replace("STAGES - 2", "STAGES - 2 - stage")),),
     ),
     Mistake(
         "no_empty_groups",

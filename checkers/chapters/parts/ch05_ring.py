@@ -1,21 +1,24 @@
-"""The producer's ring in ch05: hints, the probable mistakes, and wrong answers to prove them."""
+"""The producer's ring in ch05: hints and the probable mistakes."""
 
 from __future__ import annotations
 
 import ast
 
-from checkers.chapters.parts.ch05_bulk import NO_FENCE, NOT_INITIALISED, NOT_MET
+from checkers.chapters.parts.ch05_bulk import ALL_INITIALISE, NO_FENCE, NOT_INITIALISED, NOT_MET
 from checkers.chapters.parts.ch05_common import (
     ANY_KERNEL,
     argument_mentions,
+    constant_index,
+    first_phases,
     flips_every_tile,
     init_counts,
+    keyword_is,
     keyword_mentions,
     loop_without_step,
     stands_before,
     within,
 )
-from checkers.exercise import Diagnosis, Mistake
+from checkers.exercise import Diagnosis
 from checkers.grading import syntax
 
 HINTS = (
@@ -46,7 +49,15 @@ DIAGNOSES: tuple[Diagnosis, ...] = (
         error="fault:collective",
     ),
     NOT_INITIALISED,
+    ALL_INITIALISE,
     NOT_MET,
+    Diagnosis(
+        "Only the barriers of one stage are initialised: every stage has a full and an empty of its "
+        "own, full + stage and empty + stage.",
+        TWO_BARRIERS,
+        source=syntax.negated(within(INIT, ast.For)),
+        error=MISUSED,
+    ),
     NO_FENCE,
     Diagnosis(
         "The tiles don't come by TMA: copy with the atom `load`, from tTgX to tTsX.",
@@ -88,6 +99,18 @@ DIAGNOSES: tuple[Diagnosis, ...] = (
         error=TX,
     ),
     Diagnosis(
+        "The bytes are announced at `empty`: they arrive at full + stage, so they are expected there.",
+        TWO_BARRIERS,
+        source=argument_mentions(EXPECT, 0, "empty"),
+        error=TX,
+    ),
+    Diagnosis(
+        "Every copy signals the barrier of stage 0: tma_bar_ptr is full + stage.",
+        TWO_BARRIERS,
+        source=keyword_is("cute.copy", "tma_bar_ptr", "full"),
+        error=TX,
+    ),
+    Diagnosis(
         "Nobody told `full` how many bytes come: it is over as soon as the producer arrives. "
         "mbarrier_arrive_and_expect_tx says both.",
         TWO_BARRIERS,
@@ -99,6 +122,12 @@ DIAGNOSES: tuple[Diagnosis, ...] = (
         "RING_ROW_BYTES, also where the tile hangs over the edge.",
         TWO_BARRIERS,
         error=TX,
+    ),
+    Diagnosis(
+        "All tiles are copied into one stage: this one belongs into tTsX[None, stage].",
+        TWO_BARRIERS,
+        source=constant_index("cute.copy", 2),
+        error=EARLY,
     ),
     Diagnosis(
         "The consumers don't wait until the stage is full: they read while the copy is under way.",
@@ -140,22 +169,59 @@ DIAGNOSES: tuple[Diagnosis, ...] = (
         error="fault:",
     ),
     Diagnosis(
-        "The consumers wait for the wrong phase: they never leave their stage, or never flip their "
-        "phase. stage, phase = next_stage(stage, phase) after each tile does both, on both sides.",
+        "The wrong phase is waited for, by the side whose line this is: they never leave their stage, "
+        "or never flip their phase. stage, phase = next_stage(stage, phase) after each tile does "
+        "both, on both sides.",
         PARITY,
         error=PHASE,
+    ),
+    Diagnosis(
+        "cute.arch.barrier() waits for all threads of the block, and the other role never comes "
+        "there: among the lanes of one warp it is sync_warp().",
+        GIVE_BACK,
+        source=within("cute.arch.barrier", ast.If),
+        error=STUCK,
+    ),
+    Diagnosis(
+        "The bytes are expected, and nobody arrives at `full`: mbarrier_arrive_and_expect_tx does "
+        "both.",
+        TWO_BARRIERS,
+        source=syntax.all_of(
+            syntax.no_call(EXPECT), syntax.negated(argument_mentions(ARRIVE, 0, "full"))
+        ),
+        error=STUCK,
     ),
     Diagnosis(
         "The producer waits for a phase that only consumers can end, and they wait for the producer: "
         "at first all stages are empty, so its first parity is 1.",
         PARITY,
+        source=first_phases("0", "0"),
         error=STUCK,
+    ),
+    Diagnosis(
+        "Each side waits for the other, so an arrival is missing: for each tile one lane of the "
+        "producer arrives at `full`, with the bytes, and one lane of each consumer warp at `empty`; "
+        "and both walk over the same tiles.",
+        TWO_BARRIERS,
+        error=STUCK,
+    ),
+    Diagnosis(
+        "The consumers go on before the first tile has come: their first parity is 0, the producer's "
+        "is 1.",
+        PARITY,
+        source=first_phases("0", "1"),
+        error="fault:uninitialised",
+    ),
+    Diagnosis(
+        "A stage is filled that no consumer waits for: both sides walk over the same tiles.",
+        ROLES,
+        error="fault:exit_in_flight",
     ),
     Diagnosis(
         "The consumers read another stage than the one that they waited for: the tile is in "
         "tXsX[None, None, None, stage].",
         TWO_BARRIERS,
-        source=syntax.negated(argument_mentions("cute.autovec_copy", 0, "stage")),
+        source=constant_index("cute.autovec_copy", 0),
         error=EARLY,
     ),
     Diagnosis(
@@ -174,8 +240,23 @@ DIAGNOSES: tuple[Diagnosis, ...] = (
         "One lane gives the stage back while others of its warp still read: let the warp meet first, "
         "cute.arch.sync_warp().",
         GIVE_BACK,
-        source=syntax.no_call("cute.arch.sync_warp"),
+        source=syntax.any_of(
+            syntax.no_call("cute.arch.sync_warp"), stands_before(ARRIVE, "cute.arch.sync_warp")
+        ),
         error="check:race",
+    ),
+    Diagnosis(
+        "Nothing is stored: store_silu computes silu of what was read, and stores it.",
+        GIVE_BACK,
+        source=syntax.no_call("store_silu"),
+        error="check:values",
+    ),
+    Diagnosis(
+        "Everything is NaN, so tXrX was stored without anything in it: the stage has to be read, "
+        "cute.autovec_copy(tXsX[None, None, None, stage], tXrX).",
+        GIVE_BACK,
+        patterns=frozenset({"nan_everywhere"}),
+        error="check:values",
     ),
     Diagnosis(
         "The values belong to other tiles: tile number `tile` lies in row tile // column_tiles and "
@@ -183,184 +264,5 @@ DIAGNOSES: tuple[Diagnosis, ...] = (
         ROLES,
         stage="run",
         error="check:values",
-    ),
-)
-
-FENCES = "    cute.arch.mbarrier_init_fence()\n"
-MEETS = FENCES + "    cute.arch.barrier()\n"
-EMPTY_WAITS = "            cute.arch.mbarrier_wait(empty + stage, phase)\n"
-FULL_WAITS = "            cute.arch.mbarrier_wait(full + stage, phase)\n"
-BYTES = "RING_ROWS * RING_ROW_BYTES"
-EXPECTS = f"                cute.arch.mbarrier_arrive_and_expect_tx(full + stage, {BYTES})\n"
-ELECTS = "            with cute.arch.elect_one():\n"
-COPIES = "            cute.copy(load, gX_tile, tTsX[None, stage], tma_bar_ptr=full + stage)\n"
-READS = "            cute.autovec_copy(tXsX[None, None, None, stage], tXrX)\n"
-MEETS_WARP = "            cute.arch.sync_warp()  # all 32 lanes have read\n"
-ARRIVES = "                cute.arch.mbarrier_arrive(empty + stage)\n"
-STORES = "            store_silu(tXrX, tiled_copy, mO, tiler, where)\n"
-NEXT = "            stage, phase = next_stage(stage, phase)\n"
-CONSUMERS = "mbarrier_init(empty + stage, CONSUMER_WARPS)"
-FILLS_FROM = "        for tile in range(bidx, row_tiles * column_tiles, grid):\n" + EMPTY_WAITS
-START = "stage, phase = cutlass.Int32(0), "
-
-MISTAKES: tuple[Mistake, ...] = (
-    Mistake(
-        "empty_counts_threads",
-        "run",
-        "its count is CONSUMER_WARPS",
-        replace=((CONSUMERS, CONSUMERS.replace("CONSUMER_WARPS", "THREADS")),),
-    ),
-    Mistake(
-        "empty_counts_one",
-        "run",
-        "its count is CONSUMER_WARPS",
-        replace=((CONSUMERS, CONSUMERS.replace("CONSUMER_WARPS", "1")),),
-    ),
-    Mistake(
-        "full_counts_a_warp",
-        "run",
-        "one lane of the producer arrives, so its count is 1",
-        replace=(("mbarrier_init(full + stage, 1)", "mbarrier_init(full + stage, 32)"),),
-    ),
-    Mistake("no_barrier_after_init", "run", "the block has to meet", replace=((MEETS, FENCES),)),
-    Mistake(
-        "no_init_fence", "codegen", "mbarrier_init_fence() is missing", replace=((FENCES, ""),)
-    ),
-    Mistake(
-        "producer_starts_with_0",
-        "run",
-        "its first parity is 1",
-        replace=((f"{START}cutlass.Int32(1)", f"{START}cutlass.Int32(0)"),),
-    ),
-    Mistake(
-        "consumer_starts_with_1",
-        "run",
-        "their first parity is 0",
-        replace=((f"{START}cutlass.Int32(0)", f"{START}cutlass.Int32(1)"),),
-    ),
-    Mistake(
-        "no_wait_for_empty",
-        "run",
-        "doesn't wait until the stage is empty",
-        replace=((EMPTY_WAITS, ""),),
-    ),
-    Mistake(
-        "no_wait_for_full",
-        "run",
-        "don't wait until the stage is full",
-        replace=((FULL_WAITS, ""),),
-    ),
-    Mistake(
-        "waits_for_empty_to_read",
-        "run",
-        "which is theirs to signal",
-        replace=((FULL_WAITS, FULL_WAITS.replace("full", "empty")),),
-    ),
-    Mistake(
-        "never_gives_back",
-        "run",
-        "No stage is ever given back",
-        replace=((MEETS_WARP + ELECTS + ARRIVES, ""),),
-    ),
-    Mistake(
-        "gives_back_before_reading",
-        "run",
-        "given back before it is read",
-        replace=((READS, ""), (ARRIVES, ARRIVES + READS)),
-    ),
-    Mistake(
-        "every_lane_gives_back",
-        "run",
-        "`empty` counts one a warp",
-        replace=((ELECTS + ARRIVES, ARRIVES[4:]),),
-    ),
-    Mistake("no_sync_warp", "run", "let the warp meet first", replace=((MEETS_WARP, ""),)),
-    Mistake(
-        "no_expect",
-        "run",
-        "Nobody told `full` how many bytes come",
-        replace=((EXPECTS, "                cute.arch.mbarrier_arrive(full + stage)\n"),),
-    ),
-    Mistake(
-        "expects_a_row",
-        "run",
-        "it brings a whole tile",
-        replace=((EXPECTS, EXPECTS.replace("RING_ROWS * ", "")),),
-    ),
-    Mistake(
-        "expects_elements",
-        "run",
-        "it brings a whole tile",
-        replace=((EXPECTS, EXPECTS.replace(BYTES, "tiler[0] * tiler[1]")),),
-    ),
-    Mistake(
-        "every_lane_expects",
-        "run",
-        "All 32 lanes of the producer arrive",
-        replace=((ELECTS + EXPECTS, EXPECTS[4:]),),
-    ),
-    Mistake(
-        "reads_stage_0",
-        "run",
-        "read another stage than the one",
-        replace=((READS, READS.replace(", stage]", ", 0]")),),
-    ),
-    Mistake(
-        "producer_takes_every_tile",
-        "run",
-        "have to walk over the same tiles",
-        replace=((FILLS_FROM, FILLS_FROM.replace(", grid)", ")")),),
-    ),
-    Mistake(
-        "rows_and_columns_swapped",
-        "run",
-        "The values belong to other tiles",
-        replace=(
-            (
-                "tTgX[None, tile // column_tiles, tile % column_tiles]",
-                "tTgX[None, tile // row_tiles, tile % row_tiles]",
-            ),
-        ),
-    ),
-    Mistake(
-        "copy_inside_elect_one",
-        "run",
-        "take it out of elect_one",
-        replace=((COPIES, f"{ELECTS}    {COPIES}"),),
-    ),
-    Mistake(
-        "signals_empty",
-        "run",
-        "tma_bar_ptr is full + stage",
-        replace=((COPIES, COPIES.replace("tma_bar_ptr=full", "tma_bar_ptr=empty")),),
-    ),
-    Mistake(
-        "consumers_stay_in_their_stage",
-        "run",
-        "never leave their stage",
-        replace=((STORES + NEXT, STORES),),
-    ),
-    Mistake(
-        "phase_stands_still",
-        "run",
-        "never flip their phase",
-        replace=((STORES + NEXT, STORES + NEXT.replace("stage, phase =", "stage, _ =")),),
-    ),
-    Mistake(
-        "phase_flips_every_tile",
-        "run",
-        "The phase flips after every tile",
-        replace=(
-            (
-                STORES + NEXT,
-                STORES + NEXT.replace("stage, phase =", "stage, _ =") + "            phase ^= 1\n",
-            ),
-        ),
-    ),
-    Mistake(
-        "pytorch",
-        "source",
-        "PyTorch computes silu here",
-        answer="def ring_silu(x, blocks=None):\n    return torch.nn.functional.silu(x)\n",
     ),
 )
