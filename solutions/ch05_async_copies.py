@@ -47,6 +47,8 @@ def check_argument(x: torch.Tensor) -> None:
         raise ValueError(f"x must be float32, float16 or bfloat16, got {x.dtype}")
     if x.data_ptr() % 16:
         raise ValueError("x must start on a 16-byte boundary")
+    if x.nbytes >= 2**35:  # its vectors of 16 bytes are counted in 32 bits
+        raise ValueError("x must be under 32 GiB")
 
 
 def current_stream() -> cuda.CUstream:
@@ -57,7 +59,11 @@ def current_stream() -> cuda.CUstream:
 def blocks_for(tiles: int, blocks: int | None) -> int:
     """How many blocks to launch: what was asked for, or one for every TILES_PER_BLOCK tiles, but
     enough to fill a GPU; at most one a tile."""
-    return min(tiles, blocks or max(FULL_GPU, -(-tiles // TILES_PER_BLOCK)))
+    if blocks is None:
+        blocks = max(FULL_GPU, -(-tiles // TILES_PER_BLOCK))
+    if blocks < 1:
+        raise ValueError(f"blocks must be 1 or more, got {blocks}")
+    return min(tiles, blocks)
 
 
 # %% exercise ch05.pipelined_silu
@@ -420,7 +426,7 @@ def ring_silu(x: torch.Tensor, blocks: int | None = None) -> torch.Tensor:
     """silu of a matrix: one warp of each block copies tiles by TMA, four compute.
 
     x: (M, N) float32, float16 or bfloat16, x.stride(1) == 1, on a 16-byte boundary, N and
-       x.stride(0) multiples of 16 bytes.  blocks: how many walk over the tiles, see blocks_for.
+       x.stride(0) > 0 multiples of 16 bytes.  blocks: how many walk over the tiles, see blocks_for.
     Returns a new contiguous (M, N). Moves 2*M*N*itemsize bytes.
     Raises ValueError naming what x must be.
     """
@@ -428,8 +434,11 @@ def ring_silu(x: torch.Tensor, blocks: int | None = None) -> torch.Tensor:
     vector = VECTOR_BITS // 8 // x.itemsize
     if x.dim() != 2 or (x.shape[1] > 1 and x.stride(1) != 1):
         raise ValueError("x must be a matrix whose rows are contiguous: x.stride(1) == 1")
-    if x.shape[1] % vector or (x.shape[0] > 1 and x.stride(0) % vector):
+    several_rows = x.numel() > x.shape[1]
+    if x.shape[1] % vector or (several_rows and x.stride(0) % vector):
         raise ValueError(f"x's rows and their distance must be multiples of {vector} elements")
+    if several_rows and x.stride(0) == 0:  # CuTe keeps a stride of 0 static, the kernel has none
+        raise ValueError("x's rows must lie apart, x.stride(0) > 0, and not be expanded from one")
     out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
     if x.numel():
         mX, mO = (

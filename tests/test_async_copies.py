@@ -83,6 +83,12 @@ def test_the_answer_does_not_depend_on_the_number_of_blocks() -> None:
             lambda: torch.ones(4, 10, device="cuda")[:, :8],
             "multiples of 4 elements",
         ),
+        (
+            ch05.ring_silu,
+            lambda: torch.ones(1, 8, device="cuda").expand(4, 8),
+            "rows must lie apart",
+        ),
+        (ch05.pipelined_silu, lambda: torch.ones(1, device="cuda").expand(2**33), "under 32 GiB"),
     ],
 )
 def test_what_it_is_not_made_for_is_refused(function, make, says) -> None:
@@ -95,15 +101,31 @@ def test_an_empty_tensor_launches_nothing() -> None:
     with simulating("h200") as launches:
         assert ch05.pipelined_silu(torch.empty(0, device="cuda")).numel() == 0
         assert ch05.ring_silu(torch.empty(0, 8, device="cuda")).shape == (0, 8)
+        assert ch05.ring_silu(torch.empty(8, 0, device="cuda")).shape == (8, 0)
     assert launches == []
 
 
 @pytest.mark.parametrize(
     ("tiles", "asked", "blocks"),
-    [(1, None, 1), (12, None, 2), (13, None, 3), (13, 5, 5), (3, 5, 3)],
+    [
+        (6 * 4096, None, 4096),
+        (6 * 4096 + 1, None, 4097),
+        (6 * 100, None, 600),  # fewer tiles a block: the GPU is filled first
+        (6 * 2000, None, 2048),
+        (13, 5, 5),
+        (3, 5, 3),
+    ],
 )
-def test_a_block_walks_over_six_tiles_unless_asked_otherwise(tiles, asked, blocks) -> None:
+def test_a_block_walks_over_six_tiles_if_the_gpu_is_full_and_nobody_asks_otherwise(
+    tiles, asked, blocks
+) -> None:
     assert ch05.blocks_for(tiles, asked) == blocks
+
+
+@pytest.mark.parametrize("asked", [0, -1])
+def test_fewer_blocks_than_one_are_refused(asked) -> None:
+    with pytest.raises(ValueError, match="blocks must be 1 or more"):
+        ch05.blocks_for(13, asked)
 
 
 @pytest.fixture
