@@ -279,9 +279,10 @@ def ragged_copy(x: torch.Tensor) -> torch.Tensor:
     out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
     if x.numel():
         vector = widest_vector(x)
+        # A single column may have any stride(1); CuTe wants it to be 1.
+        rows = (t.detach().as_strided(t.shape, (t.stride(0), 1)) for t in (x, out))
         mX, mO = (
-            from_dlpack(t.detach(), assumed_align=vector * x.itemsize).mark_layout_dynamic(1)
-            for t in (x, out)
+            from_dlpack(t, assumed_align=vector * x.itemsize).mark_layout_dynamic(1) for t in rows
         )
         compile_ragged_copy(x.dtype, vector)(mX, mO, current_stream())
     return out

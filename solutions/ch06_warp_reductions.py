@@ -34,7 +34,7 @@ def check_rows(x: torch.Tensor, longest: int) -> None:
         raise ValueError(f"x must be on the current CUDA device, got {x.device}")
     if x.dtype not in CUTE_DTYPE:
         raise ValueError(f"x must be float32, float16 or bfloat16, got {x.dtype}")
-    if x.dim() != 2 or x.stride(1) != 1:
+    if x.dim() != 2 or (x.shape[1] > 1 and x.stride(1) != 1):
         raise ValueError("x must be a matrix whose rows are contiguous: x.stride(1) == 1")
     if x.shape[0] > 1 and x.stride(0) == 0:
         # CuTe keeps a stride of 0 static; the kernels are compiled for a dynamic one.
@@ -68,8 +68,9 @@ def fake_rows(dtype: torch.dtype, N: int, vector: int):
 
 
 def as_rows(x: torch.Tensor, vector: int):
-    """A matrix as a kernel compiled for fake_rows takes it."""
-    return from_dlpack(x.detach(), assumed_align=vector * x.itemsize).mark_layout_dynamic(1)
+    """A matrix as a kernel compiled for fake_rows takes it. A column may have any stride(1)."""
+    rows = x.detach().as_strided(x.shape, (x.stride(0), 1))
+    return from_dlpack(rows, assumed_align=vector * x.itemsize).mark_layout_dynamic(1)
 
 
 def copy_of_rows(element_type, rows: int, threads: int, vector: int) -> cute.TiledCopy:

@@ -161,9 +161,10 @@ def run(kernel, tile: Tile, *tensors: torch.Tensor) -> None:
     """Launches a kernel on matrices of M rows each, on the caller's current stream."""
     if tensors[0].shape[0]:
         forms = tuple((t.dtype, row_alignment(t)) for t in tensors)
+        rows = (t.detach().as_strided(t.shape, (t.stride(0), 1)) for t in tensors)  # N may be 1
         arguments = tuple(
-            from_dlpack(t.detach(), assumed_align=align).mark_layout_dynamic(1)
-            for t, (_, align) in zip(tensors, forms, strict=True)
+            from_dlpack(t, assumed_align=align).mark_layout_dynamic(1)
+            for t, (_, align) in zip(rows, forms, strict=True)
         )
         stream = cuda.CUstream(torch.cuda.current_stream().cuda_stream)
         compile_kernel(kernel, tile, forms)(arguments, stream)

@@ -88,13 +88,16 @@ def test_no_rows_launch_nothing_and_one_row_one_block(on_simulator):
     assert_softmax(normal(1, 64))
 
 
-@pytest.mark.parametrize("view", ("apart", "off_boundary", "column", "corner", "one_expanded"))
+@pytest.mark.parametrize(
+    "view", ("apart", "off_boundary", "column", "row_as_column", "corner", "one_expanded")
+)
 def test_rows_may_lie_anywhere(on_simulator, view):
     x = normal(6, 1000).cuda()
     rows = {
         "apart": x[:, 8:808],
         "off_boundary": x[:, 3:500],
         "column": x[:, 5:6],
+        "row_as_column": x[:1].T,  # strides (1, 1000)
         "corner": x[5:, 7:8],
         "one_expanded": x[0].expand(1, 1000),
     }[view]

@@ -22,8 +22,18 @@ def solution():
         lambda x: x[::2],
         lambda x: x[:1].expand(1, 37),
         lambda x: x.as_strided((6, 20), (7, 1)),
+        lambda x: x[:1].T,
+        lambda x: x[::2, ::3][:, 1:2],
     ],
-    ids=["whole", "off_boundary", "every_second_row", "one_row", "rows_overlap"],
+    ids=[
+        "whole",
+        "off_boundary",
+        "every_second_row",
+        "one_row",
+        "rows_overlap",
+        "a_row_as_a_column",
+        "a_column",
+    ],
 )
 def test_a_view_is_copied_as_it_is(view) -> None:
     with simulating("h200") as results:

@@ -105,13 +105,20 @@ def test_each_entry_of_a_table_gives_the_softmax_at_its_longest_and_just_below(d
         torch.testing.assert_close(out.double(), wanted, rtol=tolerance, atol=1e-30, equal_nan=True)
 
 
+def test_a_column_may_have_any_stride() -> None:
+    """PyTorch calls randn(1, 4).T contiguous, so .contiguous() would not help its owner."""
+    with simulating("h200") as results:
+        out = solution().softmax(torch.randn(1, 4).to("cuda").T)
+        assert out.cpu().tolist() == [[1.0]] * 4
+    assert all(not result.faults for result in results)
+
+
 @pytest.mark.parametrize(
     ("made", "says"),
     [
         (lambda: torch.empty(4, 8193, device="cuda"), "1 to 8192 columns"),
         (lambda: torch.empty(4, 0, device="cuda"), "1 to 8192 columns"),
         (lambda: torch.empty(4, 8, device="cuda").T, "rows are contiguous"),
-        (lambda: torch.empty(1, 4, device="cuda").T, "rows are contiguous"),  # stride (1, 4)
         (lambda: torch.empty(8, device="cuda"), "x must be a matrix"),
         (lambda: torch.empty(1, 8, device="cuda").expand(4, 8), "rows must lie apart"),
         (lambda: torch.empty(4, 8, device="cuda", dtype=torch.float64), "float32, float16 or"),
