@@ -228,18 +228,27 @@ class Diagnosis:
     def matches(self, evidence: Evidence) -> bool:
         """Whether this explains the evidence. What only the source tells explains wrong values
         and stores out of bounds; an exception, a limit or a hang has a cause of its own."""
+        return self.asks_for(evidence, frozenset()) == frozenset()
+
+    def asks_for(self, evidence: Evidence, untried: frozenset[str]) -> frozenset[str] | None:
+        """The cases among ``untried`` on which it still depends whether this explains the evidence:
+        empty when it does, None when it does not whatever they bring."""
+        failing, passed = frozenset(evidence.cases), frozenset(evidence.passed)
         found = (self.stage, self.cases, self.passing, self.patterns, self.error)
         about_values = evidence.error.startswith(ABOUT_VALUES)
         if self.source is not None and not any(found) and not about_values:
-            return False
-        return (
+            return None
+        if not (
             (not self.stage or self.stage == evidence.stage)
-            and (not self.cases or bool(self.cases & set(evidence.cases)))
-            and self.passing <= set(evidence.passed)
+            and (not self.cases or bool(self.cases & (failing | untried)))
+            and self.passing <= passed | untried
             and self.patterns <= evidence.patterns
             and self.error in evidence.error
             and (self.source is None or (evidence.tree is not None and self.source(evidence.tree)))
-        )
+        ):
+            return None
+        to_fail = self.cases if self.cases and not self.cases & failing else frozenset()
+        return (to_fail | (self.passing - passed)) & untried
 
 
 @dataclass(frozen=True)

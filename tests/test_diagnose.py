@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+import itertools
 
 import pytest
 
 from checkers.exercise import Case, Diagnosis, Evidence, Exercise, Finding, Rung
-from checkers.grading.diagnose import BY_PATTERN, diagnose, usual_cause
+from checkers.grading.diagnose import BY_PATTERN, diagnose, telling_cases, usual_cause
 from checkers.grading.syntax import load_without_other
 
 NO_OTHER = Diagnosis("Lanes past N hold anything.", "Masks", source=load_without_other)
@@ -94,3 +95,47 @@ def test_every_pattern_that_is_found_is_explained() -> None:
 
 def test_nothing_known_is_nothing_said() -> None:
     assert usual_cause(Evidence("run")) == ""
+
+
+ONE_OF = Diagnosis("one of b and c is wrong too", cases=frozenset("bc"))
+D_IS_RIGHT = Diagnosis("a is wrong, d is right", cases=frozenset("a"), passing=frozenset("d"))
+OF_RACES = Diagnosis("a race", patterns=frozenset({"race"}), cases=frozenset("e"))
+ANY = Diagnosis("anything", stage="run")
+
+
+@pytest.mark.parametrize(
+    ("failing", "passed", "untried", "asked"),
+    [
+        ("a", "", "bcde", "bc"),
+        ("a", "b", "cde", "c"),
+        ("ab", "", "cde", ""),  # ONE_OF holds, whatever c brings
+        ("a", "bc", "de", "d"),  # ONE_OF can't hold any more
+        ("ad", "bc", "e", ""),  # D_IS_RIGHT neither: ANY holds
+        ("a", "bcd", "e", ""),
+        ("x", "bc", "e", ""),  # none of D_IS_RIGHT's cases is wrong
+        ("a", "", "e", ""),  # b, c and d can't be tried here
+    ],
+)
+def test_only_cases_are_asked_for_that_tell_causes_apart(failing, passed, untried, asked):
+    asking = exercise(OF_RACES, ONE_OF, D_IS_RIGHT, ANY)
+    evidence = Evidence("run", cases=tuple(failing), passed=tuple(passed), error="check:values")
+    assert telling_cases(asking, evidence, frozenset(untried)) == frozenset(asked)
+
+
+def test_the_cases_asked_for_decide_as_all_cases_would():
+    """Every outcome of four more cases, tried one by one as asked, and all together."""
+    asking = exercise(ONE_OF, D_IS_RIGHT, ANY)
+    for outcome in itertools.product((True, False), repeat=4):
+        right = dict(zip("bcde", outcome, strict=True))
+        tried = dict[str, bool]()
+
+        def evidence(known):
+            wrong = ["a", *(name for name, ok in known.items() if not ok)]
+            passed = tuple(name for name, ok in known.items() if ok)
+            return Evidence("run", cases=tuple(wrong), passed=passed, error="check:values")
+
+        while asked := telling_cases(asking, evidence(tried), frozenset(right) - set(tried)):
+            name = min(asked)
+            tried[name] = right[name]
+        said = [diagnose(asking, evidence(known), Finding("x")) for known in (tried, right)]
+        assert said[0].probable == said[1].probable

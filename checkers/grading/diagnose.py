@@ -118,6 +118,18 @@ def diagnose(exercise: Exercise, evidence: Evidence, finding: Finding) -> Findin
     return replace(finding, probable=probable, reread=finding.reread or exercise.section)
 
 
+def telling_cases(
+    exercise: Exercise, evidence: Evidence, untried: frozenset[str]
+) -> frozenset[str]:
+    """Those of the cases that were not tried which the first diagnosis that may hold asks about;
+    none when it is decided which one that is. Other cases would change nothing that is said."""
+    for diagnosis in exercise.diagnoses:
+        asked = diagnosis.asks_for(evidence, untried)
+        if asked is not None:
+            return asked
+    return frozenset()
+
+
 def usual_cause(evidence: Evidence) -> str:
     """What such evidence comes from most often; "" when nothing is known."""
     for pattern, says in BY_PATTERN.items():

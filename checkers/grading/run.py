@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -16,7 +17,7 @@ from checkers.exercise import Case, Evidence, Exercise, Finding, Stage, Verdict
 from checkers.grading import answer_module, errors
 from checkers.grading.cases import AnswerRaised, CaseRunner, Place, place_for
 from checkers.grading.counted import stage_for as counted_stage
-from checkers.grading.diagnose import diagnose
+from checkers.grading.diagnose import diagnose, telling_cases
 from checkers.grading.memory import Watch
 from checkers.grading.simulated import Faulty, is_simulators_own
 from checkers.grading.stages import NEEDS_GPU, failed, skipped, stage_to_json
@@ -60,6 +61,10 @@ class Source:
     def text(self) -> str:
         return self.job["setup"] + self.job["source"]
 
+    @functools.cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.text)
+
     def explain(self, error: BaseException) -> Wrong:
         """What the answer raised, with the learner's line."""
         path, first_line = answer_module.file_of(self.job), answer_module.setup_lines(self.job) + 1
@@ -95,7 +100,7 @@ def run_stage(
     try:
         function = load_function(exercise, place, source)
     except Wrong as wrong:
-        evidence = Evidence("run", error=wrong.error, tree=ast.parse(source.text))
+        evidence = Evidence("run", error=wrong.error, tree=source.tree)
         return failed("run", diagnose(exercise, evidence, wrong.finding)), None
     except NOT_SIMULATED as unknown:
         return not_simulated(unknown, 0), None
@@ -144,11 +149,11 @@ def load_function(exercise: Exercise, place: Place, source: Source) -> Callable:
 def run_cases(
     exercise: Exercise, place: Place, source: Source, function: Callable, emit: Emit
 ) -> Results:
-    """Runs every case that can run here, the large ones only while all is right."""
+    """Runs every case that can run here; once one is wrong, only what tells the causes apart."""
     results = Results()
-    for case in exercise.cases:
-        if not place.takes(case) or (case.needs_gpu and results.wrong):
-            continue
+    waiting = [case for case in exercise.cases if place.takes(case)]
+    while case := next_case(exercise, source, results, waiting):
+        waiting.remove(case)
         limit = source.job.get("case_limit")
         emit("case", name=case.name, **({"within": limit} if limit and not case.needs_gpu else {}))
         try:
@@ -162,6 +167,19 @@ def run_cases(
         if not goes_on:
             break
     return results
+
+
+def next_case(
+    exercise: Exercise, source: Source, results: Results, waiting: list[Case]
+) -> Case | None:
+    """The first of the waiting cases, while all is right. After that only cases that tell the
+    causes of what is wrong apart, and no large ones."""
+    if not results.wrong:
+        return waiting[0] if waiting else None
+    small = [case for case in waiting if not case.needs_gpu]
+    untried = frozenset(case.name for case in small)
+    telling = telling_cases(exercise, evidence_of(source, results), untried)
+    return next((case for case in small if case.name in telling), None)
 
 
 def run_case(runner: CaseRunner, source: Source, function: Callable, results: Results) -> bool:
@@ -195,17 +213,23 @@ def run_case(runner: CaseRunner, source: Source, function: Callable, results: Re
 def wrong_stage(exercise: Exercise, place: Place, source: Source, results: Results) -> Stage:
     """The stage of an answer that is wrong on some case: the first one is shown."""
     case, wrong = results.wrong[0]
-    evidence = Evidence(
+    evidence = evidence_of(source, results)
+    finding = with_case(diagnose(exercise, evidence, wrong.finding), case)
+    counts = {"cases": len(results.passed) + len(results.wrong), "wrong": len(results.wrong)}
+    return failed("run", finding, **counts, where=place.kind)
+
+
+def evidence_of(source: Source, results: Results) -> Evidence:
+    """What the cases say so far; of the first wrong one what it looks like."""
+    _, wrong = results.wrong[0]
+    return Evidence(
         "run",
         cases=tuple(case.name for case, _ in results.wrong),
         passed=tuple(results.passed),
         patterns=wrong.patterns,
         error=wrong.error,
-        tree=ast.parse(source.text),
+        tree=source.tree,
     )
-    finding = with_case(diagnose(exercise, evidence, wrong.finding), case)
-    counts = {"cases": len(results.passed) + len(results.wrong), "wrong": len(results.wrong)}
-    return failed("run", finding, **counts, where=place.kind)
 
 
 def with_case(finding: Finding, case: Case) -> Finding:
