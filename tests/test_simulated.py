@@ -184,8 +184,10 @@ def test_which_cases_a_place_takes():
     ]
 
 
-def outcome_of(monkeypatch, *raised: BaseException | None, kind: str = "simulator"):
-    """The run stage of an answer whose cases end so, None: right."""
+def outcome_of(
+    monkeypatch, *raised: BaseException | None, kind: str = "simulator", asked: bool = True
+):
+    """The run stage of an answer whose cases end so, None: right. Diagnoses ask about each case."""
     endings = iter(raised)
 
     class Runner:
@@ -202,7 +204,8 @@ def outcome_of(monkeypatch, *raised: BaseException | None, kind: str = "simulato
     monkeypatch.setattr(run, "load_function", lambda *_: len)
     job = {"seed": 1, "setup": "", "source": "", "scratch": "/tmp"}
     cases = tuple(Case(f"case_{number}") for number in range(len(raised)))
-    graded = replace(exercise(), cases=cases)
+    asking = tuple(Diagnosis(f"{case} is right", passing=frozenset({case.name})) for case in cases)
+    graded = replace(exercise(), cases=cases, diagnoses=asking if asked else ())
     return run.run_stage(graded, Place(kind), job, lambda *_, **__: None)[0]
 
 
@@ -241,6 +244,12 @@ def test_a_fault_counts_although_the_simulator_breaks_on_the_next_case(monkeypat
 def test_after_an_exception_only_a_gpu_runs_no_further_case(monkeypatch, kind, wrong):
     failing = answer_raised(ValueError("no")), answer_raised(ValueError("again"))
     assert outcome_of(monkeypatch, *failing, kind=kind).measures["wrong"] == wrong
+
+
+def test_after_a_wrong_case_only_those_run_that_a_diagnosis_asks_about(monkeypatch):
+    for asked, tried in ((True, 2), (False, 1)):  # "case_1 is right" is decided by case_1
+        outcome = outcome_of(monkeypatch, HANG, None, None, asked=asked)
+        assert (outcome.measures["cases"], outcome.measures["wrong"]) == (tried, 1)
 
 
 def test_host_code_that_asks_what_is_not_known_leaves_the_run_open(monkeypatch):
