@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 import sys
-import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from checkers.installation import CUTE, GIB, Installation
+from checkers.wrapping import wrap
 
 OK, WARN, FAIL = "ok", "warn", "fail"
 MARKS = {OK: "✓", WARN: "!", FAIL: "✗"}
@@ -323,15 +323,7 @@ def as_text(machine: Installation, checks: Sequence[Check], width: int = 80) -> 
 
 
 def _wrapped(head: str, text: str, width: int) -> list[str]:
-    # Commands stay whole where they can: a break in the middle of a word can't be copied.
-    return textwrap.wrap(
-        text,
-        width,
-        initial_indent=head,
-        subsequent_indent=" " * len(head),
-        break_long_words=False,
-        break_on_hyphens=False,
-    ) or [head]
+    return wrap(head, text, width) or [head]
 
 
 def main() -> int:

@@ -29,6 +29,7 @@ from cutlass.cute.runtime import from_dlpack, make_fake_compact_tensor, make_fak
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 machine = importlib.import_module("checkers.machine")
+interleaved = importlib.import_module("tests.gpu.interleaved")
 solution = importlib.import_module("solutions.ch04_vectorized_copies")
 
 ROUNDS = 15
@@ -166,25 +167,6 @@ def variants(dtype: torch.dtype) -> Iterator[Variant]:
         yield Variant("silu_mul", threads, vectors, "no_allocate_streaming")
 
 
-def timed(launches: dict[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
-    """Milliseconds of each launch, all in turn in every round; the first two rounds warm up."""
-    times: dict[str, list[float]] = {name: [] for name in launches}
-    for round_index in range(rounds + 2):
-        events = {}
-        torch.cuda._sleep(2_000_000)  # about 1 ms: the first launches are queued behind it
-        for name, launch in launches.items():
-            start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            start.record()
-            launch()
-            stop.record()
-            events[name] = (start, stop)
-        torch.cuda.synchronize()
-        if round_index >= 2:
-            for name, (start, stop) in events.items():
-                times[name].append(start.elapsed_time(stop))
-    return times
-
-
 def check(op: str, name: str, x: torch.Tensor, y: torch.Tensor, out: torch.Tensor) -> None:
     """Stops the run at a wrong variant: a wrong kernel is not worth timing."""
     if op == "copy":
@@ -225,7 +207,7 @@ def measure_flat(compiled: dict, numel: int, dtype: torch.dtype) -> list[dict]:
         check(op, name, x, y, function())
         launches[name], keys[name] = function, op
         moved[name] = (2 if op == "copy" else 3) * x.nbytes
-    rows = to_rows(timed(launches, ROUNDS), moved)
+    rows = to_rows(interleaved.timed(launches, ROUNDS), moved)
     for row in rows:
         row |= {"numel": numel, "dtype": str(dtype).removeprefix("torch.")}
         key = keys.get(row["name"], "ruler")
@@ -255,7 +237,7 @@ def measure_ragged(n: int, dtype: torch.dtype) -> list[dict]:
         stream = solution.current_stream()
         launches[name] = lambda f=function, t=tensors, s=stream: f(*t, s)
         moved[name] = 2 * x.nbytes
-    rows = to_rows(timed(launches, ROUNDS), moved)
+    rows = to_rows(interleaved.timed(launches, ROUNDS), moved)
     for row in rows:
         row |= {
             "op": "ragged" if row["name"] != "ruler" else "ruler",

@@ -33,6 +33,7 @@ from cutlass.cute.runtime import from_dlpack
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 machine = importlib.import_module("checkers.machine")
+interleaved = importlib.import_module("tests.gpu.interleaved")
 solution = importlib.import_module("solutions.ch05_async_copies")
 
 ROUNDS = 15
@@ -159,25 +160,6 @@ def check(name: str, x: torch.Tensor, out: torch.Tensor) -> None:
             raise SystemExit(f"WRONG: {name} {x.dtype}")
 
 
-def timed(launches: dict[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
-    """Milliseconds of each launch, all in turn in every round; the first two rounds warm up."""
-    times: dict[str, list[float]] = {name: [] for name in launches}
-    for round_index in range(rounds + 2):
-        events = {}
-        torch.cuda._sleep(2_000_000)  # about 1 ms: the first launches are queued behind it
-        for name, launch in launches.items():
-            start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            start.record()
-            launch()
-            stop.record()
-            events[name] = (start, stop)
-        torch.cuda.synchronize()
-        if round_index >= 2:
-            for name, (start, stop) in events.items():
-                times[name].append(start.elapsed_time(stop))
-    return times
-
-
 def measure(dtype: str, say: Callable[[str], object], begin: float) -> list[dict]:
     """Rates of every variant at one dtype."""
     x = torch.randn(NUMEL, dtype=getattr(torch, dtype), device="cuda")
@@ -194,7 +176,7 @@ def measure(dtype: str, say: Callable[[str], object], begin: float) -> list[dict
         launches[name]()
         check(name, x, out)
     say(f"{dtype}: {len(built)} compiled, {len(chosen)} checked, {time.time() - begin:.0f} s\n")
-    times = timed(launches, ROUNDS)
+    times = interleaved.timed(launches, ROUNDS)
     rows = []
     for name, milliseconds in times.items():
         rates = [2 * x.nbytes / t for t in milliseconds]

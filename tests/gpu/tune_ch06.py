@@ -24,9 +24,11 @@ from cutlass import Float32
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 machine = importlib.import_module("checkers.machine")
+interleaved = importlib.import_module("tests.gpu.interleaved")
 solution = importlib.import_module("solutions.ch06_warp_reductions")
 
 ROUNDS = 21
+WARM_UP = 3  # rounds
 LAUNCHES = 100  # in a graph
 SMALL_ROWS = 4096
 LARGE = 2**29
@@ -87,7 +89,7 @@ def measure_exchanges(N: int) -> list[dict]:
             "exchanges": int(exchanges),
             "N": N,
         }
-        for exchanges, each in milliseconds(runs).items()
+        for exchanges, each in interleaved.timed(runs, ROUNDS, WARM_UP).items()
     ]
 
 
@@ -108,40 +110,6 @@ def launcher(x: torch.Tensor, out: torch.Tensor, block_threads: int, row_threads
     return run
 
 
-def in_a_graph(run: Callable) -> Callable:
-    """Replays LAUNCHES of it."""
-    side = torch.cuda.Stream()
-    with torch.cuda.stream(side):
-        run()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for _ in range(LAUNCHES):
-            run()
-    return graph.replay
-
-
-def milliseconds(runs: dict[str, Callable]) -> dict[str, list[float]]:
-    """Each round's time of each, in turn."""
-    times: dict[str, list[float]] = {name: [] for name in runs}
-    for index in range(ROUNDS + 3):
-        events = []
-        torch.cuda._sleep(
-            2_000_000
-        )  # about 1 ms: what comes first is queued behind it, as the rest
-        for name, run in runs.items():
-            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            begin.record()
-            run()
-            end.record()
-            events.append((name, begin, end))
-        torch.cuda.synchronize()
-        for name, begin, end in events:
-            if index >= 3:
-                times[name].append(begin.elapsed_time(end))
-    return times
-
-
 def measure(grid: str, N: int, dtype: torch.dtype) -> list[dict]:
     """The rows of one length: the ruler and every configuration."""
     M = LARGE // N if grid == "large" else SMALL_ROWS
@@ -154,8 +122,8 @@ def measure(grid: str, N: int, dtype: torch.dtype) -> list[dict]:
         runs[name] = launcher(x, out, block_threads, row_threads)
         about[name] = {"block_threads": block_threads, "row_threads": row_threads}
     if grid == "small":
-        runs = {name: in_a_graph(run) for name, run in runs.items()}
-    times = milliseconds(runs)
+        runs = {name: interleaved.graphed(run, LAUNCHES) for name, run in runs.items()}
+    times = interleaved.timed(runs, ROUNDS, WARM_UP)
     moved = 2 * x.nbytes * (LAUNCHES if grid == "small" else 1)
     rows = []
     for name, each in times.items():

@@ -33,6 +33,7 @@ from cutlass.cute.runtime import from_dlpack
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 machine = importlib.import_module("checkers.machine")
+interleaved = importlib.import_module("tests.gpu.interleaved")
 solution = importlib.import_module("solutions.ch07_cluster_reductions")
 
 ELEMENTS = 2**29
@@ -197,36 +198,7 @@ def bind(
     return launch
 
 
-def graphed(launch: Callable[[], object]) -> Callable[[], None]:
-    """LAUNCHES of them as one CUDA graph."""
-    side = torch.cuda.Stream()
-    with torch.cuda.stream(side):
-        launch()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for _ in range(LAUNCHES):
-            launch()
-    return graph.replay
-
-
-def timed(launches: dict[str, Callable[[], object]]) -> dict[str, list[float]]:
-    """Milliseconds of each launch, all in turn in every round; two rounds warm up."""
-    times: dict[str, list[float]] = {name: [] for name in launches}
-    for round_index in range(ROUNDS + 2):
-        events = {}
-        torch.cuda._sleep(2_000_000)  # about 1 ms: the first launches are queued behind it
-        for name, launch in launches.items():
-            start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            start.record()
-            launch()
-            stop.record()
-            events[name] = (start, stop)
-        torch.cuda.synchronize()
-        if round_index >= 2:
-            for name, (start, stop) in events.items():
-                times[name].append(start.elapsed_time(stop))
-    return times
+timed = functools.partial(interleaved.timed, rounds=ROUNDS)
 
 
 def check(job: Job, tiling: Tiling, tensors: tuple[torch.Tensor, ...]) -> None:
@@ -295,7 +267,9 @@ def measure(job: Job) -> list[dict[str, Any]]:
         launches |= peers(job, tensors)
         small_grid = job.op == "small_grid"
         repeated = LAUNCHES if small_grid else 1
-        times = timed({n: graphed(f) for n, f in launches.items()} if small_grid else launches)
+        if small_grid:
+            launches = {n: interleaved.graphed(f, LAUNCHES) for n, f in launches.items()}
+        times = timed(launches)
         moved = {name: job.tensors * tensors[0].nbytes * repeated for name in times}
         moved["copy"] = 2 * tensors[0].nbytes * repeated
         del tensors, launches, launch

@@ -11,11 +11,11 @@ from checkers.chapters.parts.ch05_common import (
     flipped_before,
     for_several_threads,
     init_counts,
-    stands_before,
     within,
 )
 from checkers.exercise import Diagnosis, Mistake
 from checkers.grading import syntax
+from checkers.grading.syntax_calls import stands_before
 
 HINTS = (
     "Which threads arrive at the barrier in one phase, and how many bytes does the phase wait for? "

@@ -7,17 +7,16 @@ from dataclasses import replace
 
 from checkers.chapters.parts.ch05_common import (
     ANY_KERNEL,
-    argument_is,
     called_less_than,
     constant_index,
     in_a_loop_over_tiles,
     loop_without_step,
     remainder_of_a_difference,
-    stands_before,
     within,
 )
 from checkers.exercise import Diagnosis, Mistake
 from checkers.grading import syntax
+from checkers.grading.syntax_calls import argument_is, stands_before
 
 HINTS = (
     "STAGES - 1 groups are in flight when a round begins, and one tile must be complete. How many "

@@ -15,11 +15,11 @@ from checkers.chapters.parts.ch05_common import (
     keyword_is,
     keyword_mentions,
     loop_without_step,
-    stands_before,
     within,
 )
 from checkers.exercise import Diagnosis
 from checkers.grading import syntax
+from checkers.grading.syntax_calls import stands_before
 
 HINTS = (
     "Each stage has two barriers. Who arrives at `full`, who at `empty`, and how often in a phase? "

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 
 from checkers.chapters.parts import ch07_exchange as exchange
-from checkers.chapters.parts.ch07_syntax import argument_is, guarded, scales_by_the_row
+from checkers.chapters.parts.ch07_syntax import guarded, scales_by_the_row
 from checkers.exercise import Diagnosis
 from checkers.grading import syntax
+from checkers.grading.syntax_calls import argument_is
 
 SOFTMAX_ANY = "Softmax, any row"
 SPECIAL = "Infinity and NaN"

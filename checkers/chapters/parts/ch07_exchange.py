@@ -6,15 +6,14 @@ import ast
 from dataclasses import replace
 
 from checkers.chapters.parts.ch07_syntax import (
-    argument_is,
     argument_is_not,
-    comes_before,
     guarded,
     several,
     unguarded,
 )
 from checkers.exercise import Diagnosis
 from checkers.grading import syntax
+from checkers.grading.syntax_calls import argument_is, stands_before
 
 COMBINE = "Two numbers for a part of a row"
 CLUSTER = "A cluster, and its blocks' shared memory"
@@ -69,7 +68,7 @@ LATE_WAIT = Diagnosis(
     "mbarriers known to be initialised.",
     FIRST,
     error="fault:cluster",
-    source=comes_before(SEND, WAIT),
+    source=stands_before(SEND, WAIT),
 )
 SOME_WAIT = Diagnosis(
     "Only some threads wait for the cluster, and others send: cluster_wait stands in no `if`, for "
@@ -107,7 +106,7 @@ NO_FENCE = Diagnosis(
     FIRST,
     stage="run",
     error="fault:mbarrier",
-    source=syntax.any_of(syntax.no_call(FENCE), comes_before(FENCE, INIT)),
+    source=syntax.any_of(syntax.no_call(FENCE), stands_before(FENCE, INIT)),
 )
 EARLY_ARRIVE = Diagnosis(
     "The block says that it is ready before its mbarrier is initialised: first mbarrier_init, then "
@@ -115,7 +114,7 @@ EARLY_ARRIVE = Diagnosis(
     FIRST,
     stage="run",
     error="fault:mbarrier",
-    source=comes_before(ARRIVE, INIT),
+    source=stands_before(ARRIVE, INIT),
 )
 ALL_INITIALISE = Diagnosis(
     "Every thread initialises the mbarrier, some of them when it is already in use: let one thread "
@@ -142,7 +141,7 @@ EARLY_EXPECT = Diagnosis(
     FIRST,
     stage="run",
     error="fault:mbarrier",
-    source=syntax.all_of(comes_before(EXPECT, WAIT), argument_is_not(INIT, 1, "1")),
+    source=syntax.all_of(stands_before(EXPECT, WAIT), argument_is_not(INIT, 1, "1")),
 )
 LATE_EXPECT = Diagnosis(
     "mbarrier_arrive_and_expect_tx comes after the wait that it is for: the phase can't end before "
@@ -150,7 +149,7 @@ LATE_EXPECT = Diagnosis(
     BYTES,
     stage="run",
     error="fault:",
-    source=comes_before(ARRIVED, EXPECT),
+    source=stands_before(ARRIVED, EXPECT),
 )
 WRONG_COUNT = Diagnosis(
     "The mbarrier waits for arrivals that nobody makes: it is initialised for as many as there are "

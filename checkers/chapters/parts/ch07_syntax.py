@@ -48,24 +48,9 @@ def words_of(name: str, position: int) -> Callable[[ast.Module], list[str]]:
     ]
 
 
-def argument_is(name: str, position: int, *texts: str) -> Callable[[ast.Module], bool]:
-    """Whether some call of ``name`` has one of these texts there."""
-    return lambda tree: any(words in texts for words in words_of(name, position)(tree))
-
-
 def argument_is_not(name: str, position: int, *texts: str) -> Callable[[ast.Module], bool]:
     """Whether some call of ``name`` has another text there."""
     return lambda tree: any(words not in texts for words in words_of(name, position)(tree))
-
-
-def comes_before(first: str, second: str) -> Callable[[ast.Module], bool]:
-    """Whether some call of ``first`` stands above every call of ``second``."""
-
-    def found(tree: ast.Module) -> bool:
-        above, below = syntax.calls(tree, first), syntax.calls(tree, second)
-        return bool(above and below) and min(c.lineno for c in above) < min(c.lineno for c in below)
-
-    return found
 
 
 def scales_by_the_row(tree: ast.Module) -> bool:

@@ -21,7 +21,8 @@ from checkers.simulator.reports.places import (
     ptx_to_json,
     source_line,
 )
-from checkers.simulator.reports.wrapping import cut, sentence, where, wrap
+from checkers.simulator.reports.wrapping import cut, sentence, where
+from checkers.wrapping import wrap
 
 if TYPE_CHECKING:
     from checkers.simulator.machine.group import Group

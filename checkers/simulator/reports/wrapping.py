@@ -1,8 +1,7 @@
-"""The lines of a report: wrapped to a width, and with the source quoted."""
+"""The lines of a report: sentences, and places with the source quoted."""
 
 from __future__ import annotations
 
-import textwrap
 from pathlib import Path
 
 from checkers.simulator.ptx.program import Instruction, Place
@@ -13,17 +12,6 @@ def sentence(message: str) -> str:
     """A message with its capital (but not a tensor's name's) and its full stop."""
     message = f"T{message[1:]}" if message.startswith("thread ") else message
     return message if message.endswith((".", "!", "?")) else f"{message}."
-
-
-def wrap(lead: str, text: str, width: int) -> list[str]:
-    return textwrap.wrap(
-        text,
-        width,
-        initial_indent=lead,
-        subsequent_indent=" " * len(lead),
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
 
 
 def where(lead: str, place: Place | None, site: Instruction | None, width: int) -> list[str]:
